@@ -54,5 +54,9 @@ void log_init(const char *process_name); /* copied, at most 31 bytes */
 void log_set_level(enum log_level min);  /* default INFO */
 bool log_level_parse(struct str_view s, enum log_level *ret); /* debug info warn error */
 void log_write(enum log_event ev, const struct request_id *rid, const struct log_kv *kv);
+/* Writes the sums of suppressed lines whose second is over; every log_write does it too, so a loop needs to call this
+ * about once a second only to be timely. log_flush writes all sums, e.g. before exit. */
+void log_tick(void);
+void log_flush(void);
 
 #endif

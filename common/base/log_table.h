@@ -31,6 +31,7 @@
     X(CHILD_START,      INFO,  "the supervisor started a child; name, pid") \
     X(CHILD_EXIT,       WARN,  "a child ended; name, pid, status, what happens next") \
     X(CHECK_FAILED,     ERROR, "a soft check failed; condition, place") \
+    X(LOG_SUPPRESSED,   WARN,  "lines of one event were dropped by the rate limit; event, lines") \
     X(OVERLOAD,         WARN,  "a limit was reached; which, value") \
     X(HTTP_REJECT,      DEBUG, "a connection was refused or its request malformed; error")
 /* clang-format on */
