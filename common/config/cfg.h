@@ -5,7 +5,11 @@
  * Errors:   one struct err whose text is "FILE:LINE: KEY: problem; remedy" for the first fatal problem; notices
  *           (ignored or skipped things) go to a callback.
  * Secrets:  a role only gets the secrets it needs (CFG_FOR_*): sandboxd no model or client key, frontend no provider
- *           key, broker none. Others are NULL. Client keys exist only as their SHA-256. */
+ *           key, broker none. Others are NULL. Client keys exist only as their SHA-256.
+ * Roles:    os.environ/NAME is resolved only where the role needs the value; elsewhere it may be unset and the string is
+ *           NULL. `cofferdam:` scalars are needed by every role. CFG_FOR_CTL needs nothing else, so `status` works without
+ *           the daemons' environment; `check` and `up` load the file once for each role. For roles other than FRONTEND
+ *           the tenants of api_keys are all zero and match nothing. */
 #ifndef CFD_CONFIG_CFG_H
 #define CFD_CONFIG_CFG_H
 
@@ -26,7 +30,7 @@ enum cfg_role {
 
 /* One entry of model_list. */
 struct cfg_deployment {
-    char *model_name;       /* the public group; "*" and "prefix/*" match as wildcards */
+    char *model_name;       /* the public group; "*" and a name ending in "*" are wildcards */
     char *provider;         /* "openai", ... : the part of litellm_params.model before the first '/', default openai */
     char *model;            /* the rest: what the provider is sent; "*" = what the client sent */
     char *api_base;         /* without trailing '/'; default by provider */
@@ -39,6 +43,7 @@ struct cfg_deployment {
     int max_retries;        /* -1 = default */
     unsigned weight;        /* >= 1 */
     unsigned order;         /* lower first */
+    unsigned rounds_max;    /* litellm_params.max_agentic_loops; 0 = code_interpreter.max_agentic_loops */
 };
 
 struct cfg_sandbox_tool {
@@ -86,7 +91,7 @@ struct cfg {
     unsigned sandbox_tool_count;
     struct cfg_api_key *api_keys;
     unsigned api_key_count;
-    bool allow_anonymous;
+    bool allow_anonymous; /* a request without a key is served: no key is configured, or cofferdam.allow_anonymous */
 
     /* litellm_settings */
     bool interception_enabled;
@@ -121,14 +126,15 @@ void cfg_unref(struct cfg *c); /* accepts NULL */
 unsigned cfg_find_deployments(const struct cfg *c, struct str_view model, unsigned *ret_index, unsigned max);
 /* NULL name = the interception tool, else the first configured tool, else local. NULL when unknown. */
 const struct cfg_sandbox_tool *cfg_find_tool(const struct cfg *c, struct str_view name);
-/* Constant time over all keys. NULL = no match. */
+/* Constant time over all keys. NULL = no match; the all-zero (anonymous) tenant never matches. */
 const struct cfg_api_key *cfg_find_key(const struct cfg *c, const struct tenant_id *tenant);
 bool cfg_has_keys(const struct cfg *c);
 /* Names of environment variables that `role` needs from `file` (os.environ/NAME), for the supervisor, which passes only
  * those on. NULL-terminated array owned by the caller, freed with cfg_names_free. */
 int cfg_env_names(char ***ret, const char *file, enum cfg_role role, struct err *e);
 void cfg_names_free(char **names);
-/* Splits "host:port" or "[v6]:port"; 0 or ERR_INVALID. */
+/* Splits "host:port" or "[v6]:port"; the host is an IP address or localhost (given back as 127.0.0.1); the port may be
+ * 0. 0 or ERR_INVALID. */
 int cfg_split_listen(const char *listen, char *ret_host, size_t host_cap, uint16_t *ret_port);
 
 #endif
