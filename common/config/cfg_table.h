@@ -1,6 +1,7 @@
 /* cfg_table.h - every scalar key under `cofferdam:`.
- * X("path", type, member, default, lo, hi, "doc"); type str (default string, bounds in bytes), num (sizes and times:
- * plain numbers; memory keys also take k/m/g suffixes), bool. deploy/config.example.yaml shows them all. */
+ * X("path", type, member, default, lo, hi, "doc"); type str (default string, bounds in bytes), num
+ * (sizes and times: plain numbers; memory keys also take k/m/g suffixes), bool.
+ * deploy/config.example.yaml shows them all. */
 #ifndef CFD_CONFIG_CFG_TABLE_H
 #define CFD_CONFIG_CFG_TABLE_H
 

@@ -1,0 +1,1 @@
+cfd_unit_test(test_cfg_bad SOURCES unit/test_cfg_bad.c LINKS cfd_config)
