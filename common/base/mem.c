@@ -46,7 +46,7 @@ void *mem_calloc(size_t k, size_t n)
     if (k == 0 || n == 0) {
         k = n = 1;
     }
-    return must_fail() ? NULL : counted(calloc(k, n)); /* calloc checks the product */
+    return must_fail() || k > SIZE_MAX / n ? NULL : counted(calloc(k, n));
 }
 
 void *mem_realloc(void *p, size_t n)

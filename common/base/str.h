@@ -16,6 +16,12 @@ struct str_view {
 
 #define SV_LIT(s) ((struct str_view){"" s, sizeof(s) - 1})
 
+/* The same as an initializer of static data. */
+#define SV_INIT(s)                                                                                 \
+    {                                                                                              \
+        "" s, sizeof(s) - 1                                                                        \
+    }
+
 static inline struct str_view sv_of(const char *s)
 {
     return (struct str_view){s, s != NULL ? strlen(s) : 0};
