@@ -1,1 +1,2 @@
+cfd_unit_test(test_cfg SOURCES unit/test_cfg.c LINKS cfd_config)
 cfd_unit_test(test_cfg_bad SOURCES unit/test_cfg_bad.c LINKS cfd_config)

@@ -1,0 +1,1 @@
+cfd_fuzz(fuzz_cfg SOURCES fuzz/fuzz_cfg.c LINKS cfd_config)
