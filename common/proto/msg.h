@@ -126,7 +126,8 @@ struct msg_id16 {
 MSG_TABLE(X)
 #undef X
 
-/* Appends header + fields to `out` (not reset first). Out-of-bounds field: ERR_INVALID, nothing usable in out. */
+/* Appends header + fields to `out` (not reset first); the type is that of the function, whatever h->type says. A field
+ * out of its bounds or an unknown flag: ERR_INVALID; on any error `out` holds what it held before. */
 #define X(NAME, id, senders, states, prose)                                                        \
     int msg_encode_##NAME(struct bytes *out, const struct msg_head *h, const struct msg_body_##NAME *m);
 MSG_TABLE(X)
@@ -138,8 +139,9 @@ MSG_TABLE(X)
 MSG_TABLE(X)
 #undef X
 
-int msg_head_decode(struct msg_head *ret, struct str_view *frame0); /* advances *frame0 past the header */
-/* Rewrites type, attempt and deadline in an encoded frame 0 in place (SUBMIT -> DISPATCH without re-encoding). */
+/* Advances *frame0 past the header. Unknown types and flags are malformed. */
+int msg_head_decode(struct msg_head *ret, struct str_view *frame0);
+/* Rewrites type, attempt, deadline and flags in an encoded frame 0 in place (SUBMIT -> DISPATCH without re-encoding). */
 void msg_head_patch(char *frame0, uint8_t type, uint8_t attempt, uint32_t deadline_ms, uint32_t flags);
 
 const char *msg_name(uint8_t type); /* "?" for unknown */
@@ -148,7 +150,7 @@ const char *msg_name(uint8_t type); /* "?" for unknown */
 bool msg_is_permitted(uint8_t type, enum msg_role role, bool is_ready, bool is_direct);
 
 /* Records inside payloads, fixed size, no padding. */
-#define MSG_JOB_REC_BYTES 17    /* rid[16], attempt u8 */
-#define MSG_TENANT_REC_BYTES 36 /* tenant[32], sessions u32 le */
+#define MSG_JOB_REC_BYTES 17    /* JOB record: rid[16], attempt u8 */
+#define MSG_TENANT_REC_BYTES 36 /* TENANT record: tenant[32], sessions u32 le */
 
 #endif

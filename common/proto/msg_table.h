@@ -28,7 +28,7 @@
 
 /* clang-format off */
 #define MSG_TABLE(X) \
-    X(HELLO,         1,  FE|WK|SB,    NEW|READY, "First message of a peer on each new connection. The broker answers WELCOME, or BYE when the version or role does not fit. A worker's payload lists the jobs it still runs (JOB records, see msg_job_rec): the broker adopts them. A second HELLO with the same instance is a reconnect, with another instance the old peer is dead.") \
+    X(HELLO,         1,  FE|WK|SB,    NEW|READY, "First message of a peer on each new connection. The broker answers WELCOME, or BYE when the version or role does not fit. A worker's payload lists the jobs it still runs (JOB records): the broker adopts them. A second HELLO with the same instance is a reconnect, with another instance the old peer is dead.") \
     X(WELCOME,       2,  BR,          READY,     "The peer is accepted. A changed broker instance means the broker restarted: a frontend then submits its open requests again with the RESUBMIT flag, a sandboxd sends a full SBX_SESSIONS.") \
     X(HEARTBEAT,     3,  FE|WK|SB|BR, READY,     "Sent every heartbeat_ms by both sides, and by the broker to frontends at once when the counts change. A peer silent for liveness intervals is dead.") \
     X(BYE,           4,  FE|WK|SB|BR, NEW|READY, "The sender takes no more work and leaves when its last job ends. From the broker: leave and reconnect later; `code` says why.") \
@@ -47,7 +47,7 @@
     X(SBX_EVENT,     31, SB|BR,       READY,     "Output of a running call, in order. Payload: text of a stream, or JSON of a rich result or error.") \
     X(SBX_RESULT,    32, SB|BR,       READY,     "Final answer of a call. Payload: JSON, by op.") \
     X(SBX_CANCEL,    33, WK|BR,       READY,     "Interrupt the call; it still answers SBX_RESULT.") \
-    X(SBX_SESSIONS,  34, SB,          READY,     "Which tenants have sessions here (msg_tenant_rec records in the payload): replaces what this sandboxd said before. Sent on WELCOME and on change.") \
+    X(SBX_SESSIONS,  34, SB,          READY,     "Which tenants have sessions here (TENANT records in the payload): replaces what this sandboxd said before. Sent on WELCOME and on change.") \
     X(STATS,         40, FE|WK|SB,    READY,     "Metrics snapshot of the sender (metric_snapshot text) in the payload, about once a second. The broker keeps the latest.") \
     X(STATS_GET,     41, FE,          READY,     "Asks for the metrics of all peers or for the status document.") \
     X(STATS_REPLY,   42, BR,          READY,     "Answer to STATS_GET, in the payload: concatenated snapshots, or status JSON.")

@@ -1,0 +1,1 @@
+cfd_fuzz(fuzz_msg SOURCES fuzz/fuzz_msg.c LINKS cfd_proto)
