@@ -177,6 +177,11 @@ class Gateway:
             else:
                 shutil.rmtree(self.dir, ignore_errors=True)
 
+    def close_processes(self):
+        """For callers whose model server is not ours."""
+        self.stop()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
     def __enter__(self):
         try:
             return self.start()
