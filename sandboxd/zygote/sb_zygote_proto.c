@@ -112,8 +112,8 @@ int zyp_frame_decode(struct zyp_frame *ret, const void *in, size_t n, bool from_
     }
     uint32_t len = get32(p + 4);
 
-    if (p[1] != ZYP_VERSION || p[2] != 0 || p[3] != 0 || frame_sender(p[0]) != (from_child ? 1 : 0) ||
-        len > zyp_frame_limit(p[0])) {
+    if (p[1] != ZYP_VERSION || p[2] != 0 || p[3] != 0 ||
+        frame_sender(p[0]) != (from_child ? 1 : 0) || len > zyp_frame_limit(p[0])) {
         return ZYP_MALFORMED;
     }
     ret->type = (enum zyp_frame_type)p[0];

@@ -1,16 +1,17 @@
-/* sb_zygote_proto.h - what sandboxd, the zygote and a sandbox child say to each other. Both sides include it.
+/* sb_zygote_proto.h - what sandboxd, the zygote and a sandbox child say to each other. Both sides
+ * include it.
  *
  *   sandboxd --control (SOCK_SEQPACKET, one datagram = one message)--> zygote
- *       SPAWN                                      -> SPAWNED (+ child socket, pidfd) or SPAWN_FAILED
- *       READY or FAILED once, NOTICE at any time, EXITED once per spawned child
- *   sandboxd --box stream (SOCK_STREAM, frames)--> child
- *       RUN                                        -> STDOUT, STDERR, DISPLAY, EXCEPTION, COUNT ..., END
- *       READY or FAILED once, before anything else
+ *       SPAWN                                      -> SPAWNED (+ child socket, pidfd) or
+ * SPAWN_FAILED READY or FAILED once, NOTICE at any time, EXITED once per spawned child sandboxd
+ * --box stream (SOCK_STREAM, frames)--> child RUN                                        -> STDOUT,
+ * STDERR, DISPLAY, EXCEPTION, COUNT ..., END READY or FAILED once, before anything else
  *
  * Threads:  pure functions. Lifetime: decoded views borrow from the input.
- * Errors:   ZYP_MALFORMED for anything that is not exactly a message; the receiver then drops the peer.
- * Bounds:   control datagrams ZYP_CTL_MAX; a frame's payload has a maximum per type (zyp_frame_limit).
- * Trust:    sandboxd trusts neither peer; the child runs foreign code and may write anything into its stream. */
+ * Errors:   ZYP_MALFORMED for anything that is not exactly a message; the receiver then drops the
+ * peer. Bounds:   control datagrams ZYP_CTL_MAX; a frame's payload has a maximum per type
+ * (zyp_frame_limit). Trust:    sandboxd trusts neither peer; the child runs foreign code and may
+ * write anything into its stream. */
 #ifndef CFD_SANDBOXD_ZYGOTE_PROTO_H
 #define CFD_SANDBOXD_ZYGOTE_PROTO_H
 
@@ -23,7 +24,7 @@
 #define ZYP_CTL_MAX     4096
 #define ZYP_CTL_HEAD    12
 #define ZYP_FRAME_HEAD  8
-#define ZYP_TEXT_MAX    2048       /* READY, FAILED, NOTICE texts */
+#define ZYP_TEXT_MAX    2048 /* READY, FAILED, NOTICE texts */
 #define ZYP_CODE_MAX    (64U << 20)
 #define ZYP_STREAM_MAX  (256U << 10) /* one STDOUT or STDERR frame */
 #define ZYP_DISPLAY_MAX (64U << 20)
@@ -110,7 +111,8 @@ struct zyp_run {
 };
 
 void zyp_run_encode(uint8_t dst[ZYP_RUN_HEAD], const struct zyp_run *r);
-int zyp_run_decode(struct zyp_run *ret, const void *p, size_t n); /* n >= ZYP_RUN_HEAD; the code follows */
+int zyp_run_decode(struct zyp_run *ret, const void *p,
+                   size_t n); /* n >= ZYP_RUN_HEAD; the code follows */
 
 struct zyp_end {
     uint32_t run;

@@ -1,0 +1,205 @@
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "zg_python.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "zg_out.h"
+#include "zg_runner.h"
+
+static PyObject *run_fn; /* owned for the life of the process */
+static PyObject *start_fn;
+
+static PyObject *py_write(PyObject *self, PyObject *args)
+{
+    int type = 0;
+    Py_buffer data;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "iy*", &type, &data)) {
+        return NULL;
+    }
+    if (type == ZYP_FRAME_STDOUT || type == ZYP_FRAME_STDERR) {
+        Py_BEGIN_ALLOW_THREADS;
+        zg_out_write((enum zyp_frame_type)type, data.buf, (size_t)data.len);
+        Py_END_ALLOW_THREADS;
+    }
+    PyBuffer_Release(&data);
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_emit(PyObject *self, PyObject *args)
+{
+    int type = 0;
+    Py_buffer data;
+    bool is_sent = false;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "iy*", &type, &data)) {
+        return NULL;
+    }
+    if (type >= ZYP_FRAME_DISPLAY && type <= ZYP_FRAME_COUNT) {
+        Py_BEGIN_ALLOW_THREADS;
+        is_sent = zg_out_emit((enum zyp_frame_type)type, data.buf, (size_t)data.len);
+        Py_END_ALLOW_THREADS;
+    }
+    PyBuffer_Release(&data);
+    return PyBool_FromLong(is_sent ? 1 : 0);
+}
+
+static PyObject *py_forked(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    zg_out_forked();
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"write", py_write, METH_VARARGS, "write(stream, bytes): text output"},
+    {"emit", py_emit, METH_VARARGS, "emit(kind, bytes) -> sent: one event"},
+    {"forked", py_forked, METH_NOARGS, "this is a forked process from now on"},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module_def = {
+    PyModuleDef_HEAD_INIT, "_cofferdam", NULL, -1, methods, NULL, NULL, NULL, NULL};
+
+static PyObject *module_init(void)
+{
+    return PyModule_Create(&module_def);
+}
+
+/* The pending Python error as text. */
+static int python_fail(struct zg_err *e, const char *what)
+{
+    PyObject *type = NULL;
+    PyObject *value = NULL;
+    PyObject *tb = NULL;
+
+    PyErr_Fetch(&type, &value, &tb);
+    PyObject *text = value != NULL ? PyObject_Str(value) : NULL;
+    const char *s = text != NULL ? PyUnicode_AsUTF8(text) : NULL;
+
+    (void)zg_fail(e, 0, "python: %s: %s", what, s != NULL ? s : "unknown error");
+    Py_XDECREF(text);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(tb);
+    PyErr_Clear();
+    return -1;
+}
+
+static int interpreter_start(struct zg_err *e)
+{
+    PyPreConfig pre;
+    PyConfig config;
+
+    PyPreConfig_InitIsolatedConfig(&pre);
+    pre.utf8_mode = 1;
+    PyStatus st = Py_PreInitialize(&pre);
+
+    if (PyStatus_Exception(st) != 0) {
+        return zg_fail(e, 0, "python: %s", st.err_msg);
+    }
+    if (PyImport_AppendInittab("_cofferdam", module_init) != 0) {
+        return zg_fail(e, 0, "python: cannot add the built-in module");
+    }
+    PyConfig_InitIsolatedConfig(&config);
+    config.write_bytecode = 0;
+    config.install_signal_handlers = 0;
+    st = PyConfig_SetString(&config, &config.program_name, L"/usr/bin/python3");
+    if (PyStatus_Exception(st) == 0) {
+        st = PyConfig_SetString(&config, &config.executable, L"/usr/bin/python3");
+    }
+    if (PyStatus_Exception(st) == 0) {
+        st = Py_InitializeFromConfig(&config);
+    }
+    PyConfig_Clear(&config);
+    if (PyStatus_Exception(st) != 0) {
+        return zg_fail(e, 0, "python: cannot start: %s; is python3 installed?",
+                       st.err_msg != NULL ? st.err_msg : "exit");
+    }
+    return 0;
+}
+
+static int runner_load(PyObject **ret, struct zg_err *e)
+{
+    PyObject *code = Py_CompileString((const char *)zg_runner_source, "<cofferdam>", Py_file_input);
+    PyObject *module = code != NULL ? PyImport_ExecCodeModule("_cofferdam_runner", code) : NULL;
+
+    Py_XDECREF(code);
+    if (module == NULL) {
+        return python_fail(e, "runner");
+    }
+    run_fn = PyObject_GetAttrString(module, "run");
+    start_fn = PyObject_GetAttrString(module, "start");
+    if (run_fn == NULL || start_fn == NULL) {
+        Py_XDECREF(module);
+        return python_fail(e, "runner");
+    }
+    *ret = module;
+    return 0;
+}
+
+int zg_python_init(void (*notice)(const char *text), struct zg_err *e)
+{
+    PyObject *module = NULL;
+
+    if (interpreter_start(e) != 0 || runner_load(&module, e) != 0) {
+        return -1;
+    }
+    PyObject *notices = PyObject_CallMethod(module, "prepare", NULL);
+
+    Py_XDECREF(module);
+    if (notices == NULL) {
+        return python_fail(e, "imports and warm-up");
+    }
+    for (Py_ssize_t i = 0; PyList_Check(notices) != 0 && i < PyList_Size(notices); i++) {
+        const char *text = PyUnicode_AsUTF8(PyList_GetItem(notices, i));
+
+        if (text != NULL) {
+            notice(text);
+        }
+    }
+    Py_XDECREF(notices);
+    PyErr_Clear();
+    return 0;
+}
+
+void zg_python_fork_before(void)
+{
+    PyOS_BeforeFork();
+}
+
+void zg_python_fork_after_parent(void)
+{
+    PyOS_AfterFork_Parent();
+}
+
+void zg_python_fork_after_child(void)
+{
+    PyOS_AfterFork_Child();
+    PyObject *r = PyObject_CallNoArgs(start_fn);
+
+    Py_XDECREF(r);
+    PyErr_Clear();
+}
+
+void zg_python_run(const char *code, size_t n, uint32_t cpu_s)
+{
+    PyObject *r = PyObject_CallFunction(run_fn, "y#I", code, (Py_ssize_t)n, (unsigned)cpu_s);
+
+    if (r == NULL) { /* an interrupt in the runner's own last lines, or user code broke it */
+        struct zg_err e;
+
+        (void)python_fail(&e, "the run ended abnormally");
+        zg_out_write(ZYP_FRAME_STDERR, e.text, strlen(e.text));
+    }
+    Py_XDECREF(r);
+    (void)fflush(stdout);
+    (void)fflush(stderr);
+}

@@ -1,0 +1,24 @@
+/* zg_python.h - the embedded interpreter.
+ *
+ *   zygote: zg_python_init -> (fork: zg_python_fork_before, clone, zg_python_fork_after_parent)
+ *   child:  zg_python_fork_after_child once, before the first zg_python_run
+ *
+ * Threads:  the main thread, which holds the interpreter's lock throughout. */
+#ifndef CFD_SANDBOXD_ZG_PYTHON_H
+#define CFD_SANDBOXD_ZG_PYTHON_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "zg_util.h"
+
+/* Isolated interpreter, imports, warm-up, frozen heap. `notice` gets one line per thing that is
+ * missing. */
+int zg_python_init(void (*notice)(const char *text), struct zg_err *e);
+void zg_python_fork_before(void);
+void zg_python_fork_after_parent(void);
+void zg_python_fork_after_child(void);
+/* Runs one cell; all its output has been given to zg_out when it returns. */
+void zg_python_run(const char *code, size_t n, uint32_t cpu_s);
+
+#endif
