@@ -380,6 +380,8 @@ def _warm(pyplot):
         pyplot.plot([1, 2])
         pyplot.title("warm")
         _show_figures()
+        # cached fonts hold open files, and a child closes every descriptor it inherited
+        getattr(sys.modules["matplotlib.font_manager"]._get_font, "cache_clear", int)()
     _shell.reset(new_session=True)
 
 
