@@ -1,7 +1,6 @@
 #include "base/id.h"
 
 #include <sodium.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "base/err.h"
@@ -25,7 +24,7 @@ void id_text(char *dst, size_t cap, const char *prefix, size_t bytes)
 
     REQUIRE(bytes <= sizeof(raw) && prefix_n < cap && cap - prefix_n > 2 * bytes);
     id_random(raw, bytes);
-    memcpy(dst, prefix, prefix_n);
+    (void)sv_copy(dst, cap, sv_of(prefix));
     hex_encode(dst + prefix_n, raw, bytes);
 }
 

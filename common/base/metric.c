@@ -180,10 +180,12 @@ static void put_label(struct bytes *out, struct str_view name, const char *value
     (void)bytes_put_sv(out, name);
     (void)bytes_put(out, "=\"", 2);
     for (; *value != '\0'; value++) {
+        bool is_printable = *value >= ' ' && *value < 0x7f;
+
         if (*value == '"' || *value == '\\') {
             (void)bytes_put_char(out, '\\');
         }
-        (void)bytes_put_char(out, *value >= ' ' && *value < 0x7f ? *value : '_');
+        (void)bytes_put(out, is_printable ? value : "_", 1);
     }
     (void)bytes_put_char(out, '"');
 }

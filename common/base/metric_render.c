@@ -16,7 +16,7 @@ struct line {
 };
 
 struct render {
-    struct map *families; /* name -> row of metric_families */
+    struct map *families; /* name -> its element of `first` */
     struct map *seen;     /* series */
     struct line *lines;   /* owned */
     uint32_t count;
@@ -116,11 +116,18 @@ static bool is_number(struct str_view s)
     return i == s.n && s.n <= 32;
 }
 
+static const struct metric_family *named_family(const struct render *r, struct str_view name)
+{
+    const uint32_t *first = map_get(r->families, name);
+
+    return first != NULL ? &metric_families[first - r->first] : NULL;
+}
+
 static const struct metric_family *find_family(const struct render *r, struct str_view name,
                                                bool *ret_is_bucket)
 {
     static const struct str_view suffixes[] = {{"_bucket", 7}, {"_sum", 4}, {"_count", 6}};
-    const struct metric_family *f = map_get(r->families, name);
+    const struct metric_family *f = named_family(r, name);
 
     *ret_is_bucket = false;
     if (f != NULL) {
@@ -130,7 +137,7 @@ static const struct metric_family *find_family(const struct render *r, struct st
         struct str_view tail = suffixes[i];
 
         if (name.n > tail.n && memcmp(name.p + name.n - tail.n, tail.p, tail.n) == 0) {
-            f = map_get(r->families, (struct str_view){name.p, name.n - tail.n});
+            f = named_family(r, (struct str_view){name.p, name.n - tail.n});
             *ret_is_bucket = i == 0;
             return f != NULL && f->kind == METRIC_KIND_HISTOGRAM ? f : NULL;
         }
@@ -214,8 +221,7 @@ static int render_init(struct render *r)
     }
     for (size_t i = 0; i < METRIC_COUNT && rc == 0; i++) {
         r->first[i] = NONE;
-        rc = map_put(r->families, metric_families[i].name,
-                     (void *)(uintptr_t)&metric_families[i]); /* only read again */
+        rc = map_put(r->families, metric_families[i].name, &r->first[i]);
     }
     return rc;
 }

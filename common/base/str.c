@@ -286,7 +286,8 @@ bool hex_decode(void *dst, size_t n, struct str_view s)
         }
     }
     for (size_t i = 0; i < n; i++) {
-        d[i] = (unsigned char)(nibble(s.p[2 * i]) << 4 | nibble(s.p[2 * i + 1]));
+        d[i] =
+            (unsigned char)((unsigned)nibble(s.p[2 * i]) << 4 | (unsigned)nibble(s.p[2 * i + 1]));
     }
     return true;
 }

@@ -185,16 +185,14 @@ static inline char *put_str(char *p, struct str_view v)
 #define GET_id(in, ret, hi)  wire_get_raw((in), (ret)->b, sizeof((ret)->b))
 #define GET_str(in, ret, hi) wire_get_str((in), (hi), (ret))
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): parts of an expression, joined by the table */
 #define FIELD_FITS(kind, name, lo, hi, doc) &&FITS_##kind(m->name, lo, hi)
 #define FIELD_SIZE(kind, name, lo, hi, doc) +SIZE_##kind(m->name)
 #define FIELD_PUT(kind, name, lo, hi, doc)  p = put_##kind(p, m->name);
-#define FIELD_DECODE(kind, name, lo, hi, doc)                                                      \
-    if ((rc = GET_##kind(&fields, &m.name, hi)) != 0) {                                            \
-        return rc;                                                                                 \
-    }                                                                                              \
-    if (!FITS_##kind(m.name, lo, hi)) {                                                            \
-        return ERR_PEER_MALFORMED;                                                                 \
-    }
+#define FIELD_FAILS(kind, name, lo, hi, doc)                                                       \
+    || (rc = GET_##kind(&fields, &m.name, hi)) != 0 ||                                             \
+        (rc = FITS_##kind(m.name, lo, hi) ? 0 : ERR_PEER_MALFORMED) != 0
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 #define X(NAME, id, senders, states, prose)                                                        \
     int msg_encode_##NAME(struct bytes *out, const struct msg_head *h,                             \
@@ -211,7 +209,8 @@ static inline char *put_str(char *p, struct str_view v)
             return out->rc;                                                                        \
         }                                                                                          \
         p = put_head(out->p + out->n, MSG_##NAME, h);                                              \
-        NAME##_FIELDS(FIELD_PUT) *p = '\0';                                                        \
+        NAME##_FIELDS(FIELD_PUT);                                                                  \
+        *p = '\0';                                                                                 \
         out->n += size;                                                                            \
         return 0;                                                                                  \
     }                                                                                              \
@@ -221,8 +220,7 @@ static inline char *put_str(char *p, struct str_view v)
         struct msg_body_##NAME m;                                                                  \
         int rc = ERR_INTERNAL;                                                                     \
                                                                                                    \
-        NAME##_FIELDS(FIELD_DECODE) if ((rc = wire_get_end(&fields)) != 0)                         \
-        {                                                                                          \
+        if (false NAME##_FIELDS(FIELD_FAILS) || (rc = wire_get_end(&fields)) != 0) {               \
             return rc;                                                                             \
         }                                                                                          \
         *ret = m;                                                                                  \

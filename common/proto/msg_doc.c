@@ -67,17 +67,31 @@ static void put_message_head(struct bytes *out, const char *name, int id, const 
     bytes_printf(out, "\n### %s (%d)\n\nSent by `%s`, in state `%s`. ", name, id, senders, states);
 }
 
+#define X(NAME, id, senders, states, prose)                                                        \
+    static void put_##NAME(struct bytes *out)                                                      \
+    {                                                                                              \
+        put_message_head(out, #NAME, (id), #senders, #states);                                     \
+        bytes_put_str(out, prose);                                                                 \
+        bytes_put_str(out, "\n\n| field | kind | bounds | meaning |\n|---|---|---|---|\n");        \
+        NAME##_FIELDS(FIELD_ROW);                                                                  \
+    }
+MSG_TABLE(X)
+#undef X
+
+static void (*const put_message[])(struct bytes *out) = {
+#define X(NAME, id, senders, states, prose) put_##NAME,
+    MSG_TABLE(X)
+#undef X
+};
+
 static void put_tables(struct bytes *out)
 {
     bytes_put_str(out, "\nVersion of these tables: ");
     bytes_put_u64(out, MSG_VERSION);
     bytes_put_str(out, ".\n");
-#define X(NAME, id, senders, states, prose)                                                        \
-    put_message_head(out, #NAME, (id), #senders, #states);                                         \
-    bytes_put_str(out, prose "\n\n| field | kind | bounds | meaning |\n|---|---|---|---|\n");      \
-    NAME##_FIELDS(FIELD_ROW)
-    MSG_TABLE(X)
-#undef X
+    for (size_t i = 0; i < sizeof(put_message) / sizeof(put_message[0]); i++) {
+        put_message[i](out);
+    }
     bytes_put_str(out, "\n");
 }
 
@@ -110,7 +124,7 @@ static int read_file(struct bytes *out, const char *path)
         rc = bytes_put(out, part, n);
     }
     rc = rc == 0 && ferror(f) ? ERR_IO : rc;
-    fclose(f);
+    (void)fclose(f); /* only read */
     return rc;
 }
 
@@ -138,7 +152,7 @@ static int put_document(struct bytes *out, const struct bytes *have, const char 
     const char *end = begin != NULL ? strstr(begin, END) : NULL;
 
     if (end == NULL) {
-        fprintf(stderr, "%s: the lines that mark the generated part are missing\n", path);
+        (void)fprintf(stderr, "%s: the lines that mark the generated part are missing\n", path);
         return ERR_INVALID;
     }
     bytes_put(out, have->p, (size_t)(begin - have->p) + sizeof(BEGIN) - 1);
@@ -158,11 +172,11 @@ static int settle(const struct bytes *want, const struct bytes *have, const char
     if (is_write) {
         return write_file(want, path);
     }
-    fprintf(stderr, "%s differs from msg_table.h: run msg_doc --write\n", path);
+    (void)fprintf(stderr, "%s differs from msg_table.h: run msg_doc --write\n", path);
     return ERR_CONFLICT;
 }
 
-static int update(const char *doc_path, const char *dict_path, int is_write)
+static int update(const char *doc_path, const char *dict_path, bool is_write)
 {
     struct bytes doc = {.cap_max = FILE_MAX};
     struct bytes dict = {.cap_max = FILE_MAX};
@@ -190,6 +204,7 @@ static int update(const char *doc_path, const char *dict_path, int is_write)
 int main(int argc, char **argv)
 {
     struct bytes out = {.cap_max = FILE_MAX};
+    bool is_written;
 
     if (argc == 4 && (strcmp(argv[1], "--check") == 0 || strcmp(argv[1], "--write") == 0)) {
         return update(argv[2], argv[3], strcmp(argv[1], "--write") == 0) == 0 ? 0 : 1;
@@ -199,10 +214,11 @@ int main(int argc, char **argv)
     } else if (argc == 2 && strcmp(argv[1], "--dict") == 0) {
         put_dict(&out);
     } else {
-        fprintf(stderr, "usage: msg_doc --tables | --dict | --check DOC DICT | --write DOC DICT\n");
+        (void)fprintf(stderr,
+                      "usage: msg_doc --tables | --dict | --check DOC DICT | --write DOC DICT\n");
         return 2;
     }
-    fwrite(out.p, 1, out.n, stdout);
+    is_written = out.rc == 0 && fwrite(out.p, 1, out.n, stdout) == out.n && fflush(stdout) == 0;
     bytes_fini(&out);
-    return out.rc == 0 && fflush(stdout) == 0 ? 0 : 1;
+    return is_written ? 0 : 1;
 }

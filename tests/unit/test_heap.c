@@ -51,6 +51,8 @@ static void test_put_again_moves(void **state)
     assert_ptr_equal(heap_min(&h), &a);
     heap_put(&h, &b, 1); /* a tie goes to the older entry */
     assert_ptr_equal(heap_min(&h), &a);
+    heap_put(&h, &a, 1); /* which is younger after it was put again */
+    assert_ptr_equal(heap_min(&h), &b);
     heap_fini(&h);
     assert_int_equal(a.index1, 0); /* fini leaves no node that believes to be in */
     assert_int_equal(b.index1, 0);

@@ -7,9 +7,9 @@ struct item {
     struct list_link link;
 };
 
-static struct item *item_of(struct list_link *k)
+static int number_of(struct list_link *k)
 {
-    return CONTAINER_OF(k, struct item, link);
+    return k != NULL ? CONTAINER_OF(k, struct item, link)->n : -1;
 }
 
 static void test_list(void **state)
@@ -29,12 +29,12 @@ static void test_list(void **state)
     list_push_front(&l, &items[0].link);
     list_insert_before(&l, &items[2].link, &items[1].link);
     assert_int_equal(l.count, 4);
-    assert_int_equal(item_of(list_first(&l))->n, 0);
-    assert_int_equal(item_of(list_last(&l))->n, 3);
+    assert_int_equal(number_of(list_first(&l)), 0);
+    assert_int_equal(number_of(list_last(&l)), 3);
     list_remove(&l, &items[0].link);
     assert_false(list_link_is_in(&items[0].link));
     LIST_FOREACH_SAFE (k, tmp, &l) {
-        assert_int_equal(item_of(k)->n, expected++);
+        assert_int_equal(number_of(k), expected++);
         list_remove(&l, k);
     }
     assert_int_equal(expected, 4);

@@ -98,6 +98,9 @@ static void test_str_limits(void **state)
     assert_int_equal(wire_get_str(&in, 2, &s), ERR_PEER_MALFORMED);
     assert_int_equal(in.n, 7);
     assert_int_equal(wire_get_str(&in, 3, &s), 0);
+    in = (struct str_view)SV_INIT("\xff\xff\xff\xff"
+                                  "abc"); /* the length plus its own four bytes wraps around */
+    assert_int_equal(wire_get_str(&in, UINT32_MAX, &s), ERR_PEER_MALFORMED);
     bytes_init(&b, 6);
     assert_int_equal(wire_put_str(&b, SV_LIT("abc")), ERR_LIMIT);
     assert_int_equal(b.n, 0); /* no length without its bytes */
