@@ -166,12 +166,9 @@ void wk_sbx_drop(struct wk_sbx_call *c);
  */
 void wk_sbx_close_request(struct wk_job *job);
 
-/* --- handlers
- * -------------------------------------------------------------------------------------------------
- * */
+/* --- handlers --- */
 
-void wk_fast_start(
-    struct wk_job *job); /* wk_fast.c: no code interpreter in the request: bytes through */
+void wk_fast_start(struct wk_job *job);    /* wk_fast.c: no code interpreter: bytes through */
 void wk_icept_start(struct wk_job *job);   /* wk_icept.c: the agentic loop */
 void wk_sandbox_start(struct wk_job *job); /* wk_sandbox.c: /v1/sandboxes... */
 void wk_object_start(struct wk_job *job);  /* wk_object.c: provider objects by id */

@@ -75,9 +75,7 @@ bool wk_out_is_drained(const struct wk_out *o)
     return o->state == WK_OUT_CLOSED && !is_stuck(o);
 }
 
-/* --- event boundaries
- * ------------------------------------------------------------------------------------------------
- */
+/* --- event boundaries --- */
 
 size_t wk_out_event_cut(const char *s, size_t n)
 {
@@ -122,9 +120,7 @@ uint32_t wk_out_sequence(struct str_view s)
     return v + 1;
 }
 
-/* --- sending
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- sending --- */
 
 static void on_conn_writable(struct wk_waiter *w);
 

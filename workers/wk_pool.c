@@ -41,9 +41,7 @@ uint32_t wk_pool_random(struct wk_pool *p)
     return (uint32_t)((p->rng * 0x2545F4914F6CDD1DULL) >> 32);
 }
 
-/* --- the end
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- the end --- */
 
 static void on_pool_closed(void *ctx)
 {
@@ -138,9 +136,7 @@ void wk_pool_stop(struct wk_pool *p)
     wk_pool_maybe_end(p);
 }
 
-/* --- running
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- running --- */
 
 void wk_pool_tick(struct wk_pool *p)
 {
@@ -181,9 +177,7 @@ void wk_pool_reload(struct wk_pool *p, struct cfg *cfg)
     }
 }
 
-/* --- start
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- start --- */
 
 static void on_return_msg(void *ctx, const struct plane_in *in)
 {

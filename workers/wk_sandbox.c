@@ -53,9 +53,7 @@ static void on_writable(struct wk_job *job)
 
 static const struct wk_handler_ops sandbox_ops = {"sandbox", on_cancel, on_writable};
 
-/* --- which operation
- * --------------------------------------------------------------------------------------------------
- */
+/* --- which operation --- */
 
 static bool is_id(struct str_view s)
 {
@@ -115,9 +113,7 @@ static int route(struct sandbox *s, struct err *e)
     return route_run(s, DO_RUN, e);
 }
 
-/* --- answers
- * ------------------------------------------------------------------------------------------------------------
- */
+/* --- answers --- */
 
 static bool is_run(const struct sandbox *s)
 {
@@ -227,9 +223,7 @@ static void on_result(void *ctx, const struct wk_sbx_result *r)
     end(s, body, &e);
 }
 
-/* --- asking
- * --------------------------------------------------------------------------------------------------------------
- */
+/* --- asking --- */
 
 static void fill(struct sandbox *s, struct wk_sbx_req *req)
 {

@@ -153,9 +153,7 @@ int wk_sandbox_req_parse(struct wk_sandbox_req *ret, struct str_view body, bool 
     return rc;
 }
 
-/* --- answers
- * ------------------------------------------------------------------------------------------------------------
- */
+/* --- answers --- */
 
 static struct buf *finish(struct bytes *b)
 {

@@ -213,9 +213,7 @@ void wk_sbx_close_request(struct wk_job *job)
     }
 }
 
-/* --- from the broker
- * --------------------------------------------------------------------------------------------------
- */
+/* --- from the broker --- */
 
 static struct wk_sbx_call *find(struct wk_task *t, uint32_t number)
 {

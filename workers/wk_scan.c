@@ -57,9 +57,7 @@ static bool is_at(const struct scanner *s, char c)
     return s->i < s->n && s->p[s->i] == c;
 }
 
-/* --- strings
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- strings --- */
 
 #define ONES  0x0101010101010101ULL
 #define HIGHS 0x8080808080808080ULL
@@ -603,41 +601,39 @@ static int walk_object(struct scanner *s, const struct walk *w, unsigned depth)
     return 0;
 }
 
-/* --- reserved keys
- * --------------------------------------------------------------------------------------------------
- */
+/* --- reserved keys --- */
 
 bool wk_scan_is_reserved(struct str_view key)
 {
-    static const struct str_view prefixes[] = {
-        SV_LIT("_agentic_loop"),           SV_LIT("_code_interpreter_interception"),
-        SV_LIT("_websearch_interception"), SV_LIT("_compression_interception"),
-        SV_LIT("user_api_key_"),
+    static const char *const prefixes[] = {
+        "_agentic_loop",           "_code_interpreter_interception",
+        "_websearch_interception", "_compression_interception",
+        "user_api_key_",
     };
-    static const struct str_view names[] = {
-        SV_LIT("max_agentic_loops"),
-        SV_LIT("proxy_server_request"),
-        SV_LIT("secret_fields"),
-        SV_LIT("standard_logging_object"),
-        SV_LIT("mock_response"),
-        SV_LIT("mock_tool_calls"),
-        SV_LIT("callbacks"),
-        SV_LIT("service_callback"),
-        SV_LIT("logger_fn"),
-        SV_LIT("litellm_disabled_callbacks"),
-        SV_LIT("disable_global_guardrails"),
+    static const char *const names[] = {
+        "max_agentic_loops",
+        "proxy_server_request",
+        "secret_fields",
+        "standard_logging_object",
+        "mock_response",
+        "mock_tool_calls",
+        "callbacks",
+        "service_callback",
+        "logger_fn",
+        "litellm_disabled_callbacks",
+        "disable_global_guardrails",
     };
 
     if (key.n == 0 || strchr("_umpscld", key.p[0]) == NULL) {
         return false;
     }
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
-        if (sv_starts(key, prefixes[i])) {
+        if (sv_starts(key, sv_of(prefixes[i]))) {
             return true;
         }
     }
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (sv_eq(key, names[i])) {
+        if (sv_eq(key, sv_of(names[i]))) {
             return true;
         }
     }
@@ -781,9 +777,7 @@ int wk_scan_body(struct wk_scan *ret, struct str_view body, struct err *e)
     return s.i == s.n ? 0 : syntax(&s, "unexpected data after the object");
 }
 
-/* --- what goes upstream
- * ---------------------------------------------------------------------------------------------
- */
+/* --- what goes upstream --- */
 
 /* Next kept piece at or after *at; false at the end. *ret_is_model: it ends where the model goes.
  * */

@@ -71,9 +71,7 @@ struct msg_head wk_task_head(const struct wk_task *t, uint8_t type, uint32_t fla
     return h;
 }
 
-/* --- waiting for others
- * ----------------------------------------------------------------------------------------------
- */
+/* --- waiting for others --- */
 
 void wk_task_wait_begin(struct wk_task *t)
 {
@@ -95,9 +93,7 @@ uint64_t wk_task_waited_us(const struct wk_task *t)
     return t->job.waiting_us + (t->wait_depth > 0 ? clock_us() - t->wait_from_us : 0);
 }
 
-/* --- the end
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- the end --- */
 
 static void report(struct wk_task *t)
 {
@@ -204,9 +200,7 @@ static void on_deadline(struct wk_timer *timer)
     wk_task_cancel(CONTAINER_OF(timer, struct wk_task, deadline), ERR_DEADLINE);
 }
 
-/* --- the beginning
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- the beginning --- */
 
 static char *put_string(char **at, struct str_view s)
 {

@@ -138,9 +138,7 @@ static void give_done(struct wk_up *up, int rc, const struct err *e)
     on_done(ctx, rc, e);
 }
 
-/* --- the request
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- the request --- */
 
 static const char *method_name(enum msg_method m)
 {
@@ -316,9 +314,7 @@ static int start_try(struct wk_up *up, struct err *e)
     return rc;
 }
 
-/* --- deciding
- * ------------------------------------------------------------------------------------------------------------
- */
+/* --- deciding --- */
 
 static bool decide(struct wk_up *up, int rc, int status, struct str_view headers)
 {

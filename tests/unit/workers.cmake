@@ -1,0 +1,7 @@
+set(WK ${CMAKE_SOURCE_DIR}/workers)
+cfd_unit_test(test_wk_scan SOURCES unit/test_wk_scan.c ${WK}/wk_scan.c LINKS cfd_base)
+cfd_unit_test(test_wk_retry SOURCES unit/test_wk_retry.c ${WK}/wk_retry.c ${WK}/wk_headers.c LINKS cfd_base)
+cfd_unit_test(test_wk_deploy SOURCES unit/test_wk_deploy.c ${WK}/wk_deploy.c LINKS cfd_config)
+foreach(t scan retry deploy)
+    target_include_directories(test_wk_${t} PRIVATE ${WK})
+endforeach()
