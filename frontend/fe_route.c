@@ -147,7 +147,7 @@ void fe_route_find(struct fe_route *ret, bool is_admin, enum msg_method method,
     ret->has_prefix = sv_starts(path, SV_LIT("/v1/"));
     if (method == MSG_METHOD_OPTIONS) {
         ret->what = FE_DO_OPTIONS;
-        ret->needs_key = false;
+        ret->needs_key = ret->needs_body = false;
         ret->is_allowed = true;
         return;
     }

@@ -1,6 +1,8 @@
 #include "fe_server.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -258,4 +260,31 @@ void fe_server_close(struct fe_server *s)
         fe_conn_close(CONTAINER_OF(k, struct fe_conn, link));
     }
     closer_finish(&s->closer);
+}
+
+void fe_server_address(const struct fe_server *s, bool is_admin, char *dst, size_t cap)
+{
+    const struct fe_listener *l = &s->listeners[is_admin ? LISTENER_ADMIN : LISTENER_HTTP];
+    struct sockaddr_storage sa = {0};
+    int n = sizeof(sa);
+    char host[64] = "";
+    unsigned port = 0;
+
+    dst[0] = '\0';
+    if (!l->is_open || uv_tcp_getsockname(&l->tcp, (struct sockaddr *)&sa, &n) != 0) {
+        return;
+    }
+    if (sa.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&sa;
+
+        (void)uv_ip6_name(in6, host, sizeof(host));
+        port = ntohs(in6->sin6_port);
+        (void)snprintf(dst, cap, "[%s]:%u", host, port);
+    } else {
+        const struct sockaddr_in *in4 = (const struct sockaddr_in *)&sa;
+
+        (void)uv_ip4_name(in4, host, sizeof(host));
+        port = ntohs(in4->sin_port);
+        (void)snprintf(dst, cap, "%s:%u", host, port);
+    }
 }

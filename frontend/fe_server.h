@@ -37,6 +37,8 @@ int fe_server_open(struct fe_server *s, struct fe *fe, struct err *e);
 void fe_server_drain(struct fe_server *s);
 /* Closes everything. */
 void fe_server_close(struct fe_server *s);
+/* "host:port" really listened on, or "". */
+void fe_server_address(const struct fe_server *s, bool is_admin, char *dst, size_t cap);
 /* A connection ended: accept the one that waits. */
 void fe_server_on_conn_gone(struct fe_server *s);
 

@@ -3,12 +3,12 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/id.h"
 #include "base/log.h"
 #include "fe_app.h"
+#include "os/os_priv.h"
 
 static int usage(FILE *to, int code)
 {
@@ -54,6 +54,8 @@ int main(int argc, char **argv)
     struct fe_app_opts opts = {.name = "frontend-0"};
     struct fe *fe = NULL;
     struct err e = {0};
+    char listen[64];
+    char admin[64];
     int rc = parse(argc, argv, &opts);
 
     if (rc >= 0) {
@@ -69,9 +71,16 @@ int main(int argc, char **argv)
         LOG(FATAL, NULL, KV_ERR(&e));
         return 1;
     }
-    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    LOG(START, NULL, KV_S("name", opts.name), KV_I("pid", getpid()), KV_S("version", CFD_VERSION));
+    if (os_priv_drop_caps(&e) != 0 ||
+        os_priv_no_dump(&e) != 0) { /* before the first foreign byte */
+        LOG(FATAL, NULL, KV_ERR(&e));
+        return 1;
+    }
+    fe_server_address(&fe->server, false, listen, sizeof(listen));
+    fe_server_address(&fe->server, true, admin, sizeof(admin));
+    LOG(START, NULL, KV_S("name", opts.name), KV_I("pid", getpid()), KV_S("version", CFD_VERSION),
+        KV_S("listen", listen), KV_S("admin", admin),
+        KV_S("protections", "no new privileges, no capabilities, no core"));
     fe_app_run(fe);
     fe_app_free(fe);
     LOG(STOP, NULL, KV_S("reason", "drained"));
