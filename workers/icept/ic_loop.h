@@ -1,0 +1,182 @@
+/* ic_loop.h - one intercepted request between the wires: what a model answered, what ran, what the
+ * client gets.
+ *
+ * wk_icept.c (the shell) moves bytes and asks wk_run what is next; the two surfaces
+ * (ic_responses*.c, ic_chat*.c) read upstream answers and write the client's, both through struct
+ * ic_ops. Nothing here does I/O or reads a clock.
+ *
+ * Threads:  loop thread. Lifetime: borrows the request and the configuration.
+ * Errors:   ERR_UPSTREAM_* for what a provider got wrong; a stuck `rc` of a bytes is checked by
+ * ic_loop_rc. Bounds:   IC_ITEMS_MAX items, IC_CALLS_MAX calls of a round, IC_TEXT_MAX bytes of
+ * each growing text. */
+#ifndef CFD_ICEPT_IC_LOOP_H
+#define CFD_ICEPT_IC_LOOP_H
+
+#include "ic_args.h"
+#include "ic_output.h"
+#include "ic_request.h"
+#include "wk_run.h"
+#include "wk_sse.h"
+
+#define IC_ITEMS_MAX  4096
+#define IC_CALLS_MAX  128
+#define IC_SLOTS_MAX  4096
+#define IC_TEXT_MAX   (256U * 1024U * 1024U)
+#define IC_NONE       UINT32_MAX
+#define IC_EXTRAS_MAX 16
+
+#define IC_INVALID_ARGS "[invalid tool arguments: could not parse code]"
+
+struct ic_loop;
+
+/* An item of the answer: of Responses' `output`, or a code_interpreter_calls entry of chat. */
+struct ic_item {
+    struct bytes id;
+    struct bytes json; /* final form; empty while it is not done */
+};
+
+/* A call of our function in the current round. */
+struct ic_call {
+    struct bytes call_id;
+    struct bytes args; /* as the model wrote them */
+    struct bytes code; /* decoded */
+    struct ic_args dec;
+    bool is_args_done;
+    bool is_valid;
+    bool is_shown;       /* the client sees an item of it */
+    unsigned item;       /* in items, IC_NONE */
+    size_t code_sent;    /* bytes of code already sent as deltas */
+    struct bytes result; /* text for the model */
+    struct bytes extra;  /* chat: further members of the tool call, ,"k":v */
+};
+
+/* A member of a streamed chat message that is not content or tool_calls, put together again. */
+struct ic_extra {
+    struct bytes key;   /* JSON string */
+    struct bytes value; /* decoded text, array elements without the brackets, or JSON */
+    enum icj_type type;
+};
+
+enum ic_slot_kind { IC_SLOT_PASSED, IC_SLOT_OURS, IC_SLOT_HIDDEN };
+
+/* An upstream output index (or tool call index) of the current round. */
+struct ic_slot {
+    uint64_t index;
+    enum ic_slot_kind kind;
+    unsigned call; /* OURS: in calls, IC_NONE when it is dropped */
+    unsigned item; /* PASSED: in items */
+    bool is_done;
+};
+
+struct ic_ops {
+    /* Reads one event of the upstream stream. 1: the sandbox must be open first, deliver the event
+     * again then. */
+    int (*on_event)(struct ic_loop *l, struct wk_sse_event ev, struct err *e);
+    /* Reads a whole answer; 1 as above. */
+    int (*on_object)(struct ic_loop *l, struct icj root, struct err *e);
+    /* The upstream stream ended. */
+    int (*on_end)(struct ic_loop *l, struct err *e);
+    /* The code of `call` starts to run; its outputs are known. */
+    void (*run_begin)(struct ic_loop *l, struct ic_call *call);
+    void (*run_end)(struct ic_loop *l, struct ic_call *call, const struct ic_output *out);
+    /* Calls that were shown but are not run because the answer was cut. */
+    void (*run_dropped)(struct ic_loop *l, struct ic_call *call);
+    /* The round is over: items and results go to the transcript. */
+    void (*put_results)(struct ic_loop *l);
+    /* The end: a whole body into `body`, or the last events into l->out. */
+    void (*answer)(struct ic_loop *l, const struct wk_run_action *a, struct bytes *body);
+    /* The end of a started stream after an error (l->fail). */
+    void (*fail)(struct ic_loop *l);
+};
+
+struct ic_fail {
+    struct err e;
+    char type[64]; /* of the provider's error object, "" = the table's */
+    char code[64];
+};
+
+struct ic_loop {
+    const struct ic_request *req; /* borrowed */
+    const struct ic_ops *ops;
+    struct wk_run run;
+    struct ic_fail fail;
+    bool is_failed;
+    uint32_t now_s;                       /* wall clock when the request began */
+    char container[IC_CONTAINER_MAX + 1]; /* id as given to clients; "" = not open yet */
+    struct bytes transcript;              /* ,item,item... after the request's own items */
+    struct bytes usage;                   /* summed, "" = none known */
+    struct bytes out;                     /* stream bytes for the client, taken by the shell */
+    uint32_t sequence;                    /* of the next event */
+    struct ic_item *items;                /* owned */
+    unsigned item_count;
+    unsigned item_cap;
+    struct bytes response_id; /* JSON string */
+    struct bytes created;     /* JSON number */
+    struct bytes model;       /* JSON string: as the provider named itself first */
+    struct bytes first; /* chat: the whole first chunk, for members that every chunk repeats */
+    bool is_created;    /* stream: the opening events were written */
+
+    /* the round */
+    struct ic_call calls[IC_CALLS_MAX];
+    unsigned call_count;
+    struct ic_slot *slots; /* owned */
+    unsigned slot_count;
+    unsigned slot_cap;
+    unsigned client_calls;
+    bool is_cut;              /* status incomplete, finish_reason length or content_filter */
+    bool is_ended;            /* the terminal event or finish was seen */
+    bool has_message;         /* text for the client */
+    bool has_dropped;         /* a call of ours was left out in the closing round */
+    bool is_reasoning_lost;   /* reasoning could not be replayed: ids of later items must go, too */
+    struct bytes round_items; /* ,item,item... */
+    struct bytes round_usage;
+    struct bytes answer; /* latest whole response object (template of the final one) */
+
+    /* chat */
+    struct bytes text;     /* of this round, streamed */
+    struct bytes content;  /* of all rounds so far, joined */
+    bool has_earlier_text; /* an earlier round had text */
+    bool is_role_sent;
+    struct bytes message; /* whole answers: the round's message object */
+    struct bytes finish;  /* JSON finish_reason of this round */
+    struct ic_extra
+        extras[IC_EXTRAS_MAX]; /* further members of the streamed message, for the replay */
+    unsigned extra_count;
+    unsigned client_sent; /* client tool calls introduced so far */
+};
+
+struct ic_loop *ic_loop_new(const struct ic_request *req, uint32_t now_s); /* NULL: out of memory */
+void ic_loop_free(struct ic_loop *l);                                      /* accepts NULL */
+void ic_loop_round_begin(struct ic_loop *l);
+int ic_loop_rc(const struct ic_loop *l); /* first stuck error of any text */
+/* Tokens of the round into the sum; returns the round's output tokens. Also the input tokens. */
+void ic_loop_round_usage(struct ic_loop *l, uint64_t *ret_in, uint64_t *ret_out);
+
+/* Remembers a provider's error object ({"message","type","code"} or a string) as what went wrong.
+ */
+int ic_loop_upstream_error(struct ic_loop *l, struct icj error, struct err *e);
+
+unsigned ic_item_new(struct ic_loop *l); /* index, or IC_NONE */
+struct ic_slot *ic_slot_find(struct ic_loop *l, uint64_t index);
+struct ic_slot *ic_slot_new(struct ic_loop *l, uint64_t index, enum ic_slot_kind kind);
+/* A new call of ours; NULL when the round has too many. */
+struct ic_call *ic_call_new(struct ic_loop *l);
+/* Would the next call of ours get an item? */
+bool ic_call_is_shown_next(const struct ic_loop *l);
+void ic_call_feed(struct ic_call *c, struct str_view piece);
+/* Arguments are complete; `whole` replaces what was collected when it differs. */
+void ic_call_end(struct ic_call *c, struct str_view whole);
+/* {"id","type":"code_interpreter_call","status","code","container_id","outputs"} */
+void ic_call_item_json(const struct ic_loop *l, const struct ic_call *c, const char *status,
+                       struct str_view code, struct str_view outputs, struct bytes *ret);
+/* Outputs JSON of a finished call as the client asked: array or null. */
+void ic_call_outputs(const struct ic_loop *l, const struct ic_call *c, const struct ic_output *out,
+                     struct bytes *ret);
+
+/* Appends JSON text on one line (spaces for the line breaks between tokens). */
+void ic_put_flat(struct bytes *out, struct str_view raw);
+
+extern const struct ic_ops ic_responses_ops;
+extern const struct ic_ops ic_chat_ops;
+
+#endif
