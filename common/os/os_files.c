@@ -39,11 +39,12 @@ int os_dir_make(const char *path, struct err *e)
     if (access(path, W_OK | X_OK) != 0) {
         return err_set(e, ERR_HOST, "%.200s: not writable for this user", path);
     }
-    if (st.st_uid == geteuid() && (st.st_mode & 0777) != 0700 && chmod(path, 0700) != 0) {
-        return err_set(e, ERR_HOST, "%.200s: cannot set mode 0700: %s", path, strerror(errno));
-    }
     if (st.st_uid != geteuid()) {
         return err_set(e, ERR_HOST, "%.200s: belongs to another user", path);
+    }
+    if ((st.st_mode & 022) != 0) {
+        return err_set(e, ERR_HOST,
+                       "%.200s: other users may write to it; choose a directory of its own", path);
     }
     return 0;
 }
@@ -86,33 +87,66 @@ fail:
     return rc;
 }
 
-int os_lock_take(int *ret_fd, const char *path, struct err *e)
+/* The file may have been removed by a holder that ended between open and lock. */
+static bool is_same_file(int fd, const char *path)
+{
+    struct stat a;
+    struct stat b;
+
+    return fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+static int lock_open(int *ret_fd, const char *path, struct err *e)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    char text[32];
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
-    if (fd < 0) {
-        return err_set(e, ERR_HOST, "%.200s: cannot open: %s", path, strerror(errno));
-    }
-    if (fcntl(fd, F_SETLK, &lock) != 0) {
-        int saved = errno;
+    for (;;) {
+        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
+        if (fd < 0) {
+            return err_set(e, ERR_HOST, "%.200s: cannot open: %s", path, strerror(errno));
+        }
+        if (fcntl(fd, F_SETLK, &lock) != 0) {
+            int saved = errno;
+
+            (void)close(fd);
+            return saved == EAGAIN || saved == EACCES
+                       ? err_set(e, ERR_CONFLICT, "%.200s: held by another process", path)
+                       : err_set(e, ERR_HOST, "%.200s: cannot lock: %s", path, strerror(saved));
+        }
+        if (is_same_file(fd, path)) {
+            *ret_fd = fd;
+            return 0;
+        }
         (void)close(fd);
-        return saved == EAGAIN || saved == EACCES
-                   ? err_set(e, ERR_CONFLICT, "%.200s: held by another process", path)
-                   : err_set(e, ERR_HOST, "%.200s: cannot lock: %s", path, strerror(saved));
+    }
+}
+
+int os_lock_take(int *ret_fd, const char *path, struct err *e)
+{
+    char text[32];
+    int fd = -1;
+    int rc = lock_open(&fd, path, e);
+
+    if (rc != 0) {
+        return rc;
     }
     int n = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
 
     if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n) {
-        int rc = err_set(e, ERR_HOST, "%.200s: cannot write: %s", path, strerror(errno));
-
+        rc = err_set(e, ERR_HOST, "%.200s: cannot write: %s", path, strerror(errno));
         (void)close(fd);
         return rc;
     }
     *ret_fd = fd;
     return 0;
+}
+
+void os_lock_release(int fd, const char *path)
+{
+    (void)unlink(path);
+    (void)close(fd);
 }
 
 int os_lock_holder(pid_t *ret, const char *path, struct err *e)

@@ -34,7 +34,8 @@ struct os_spawn {
  * ends with 127. */
 int os_spawn(const struct os_spawn *s, pid_t *ret, struct err *e);
 
-/* Makes `path` and its missing parents, 0700, and checks that it is a directory of ours. */
+/* Makes `path` and its missing parents, 0700. One that is there already must be ours, and ours
+ * alone to write. */
 int os_dir_make(const char *path, struct err *e);
 /* Replaces the file `dir`/`name` in one step; 0600. */
 int os_file_replace(const char *dir, const char *name, const void *p, size_t n, struct err *e);
@@ -42,6 +43,8 @@ int os_file_replace(const char *dir, const char *name, const void *p, size_t n, 
  * it. The lock lasts until this process closes any descriptor of the file; forked children do not
  * have it. */
 int os_lock_take(int *ret_fd, const char *path, struct err *e);
+/* Removes the file and gives the lock up. */
+void os_lock_release(int fd, const char *path);
 /* Process id of the holder; ERR_NOT_FOUND when nobody holds the lock. */
 int os_lock_holder(pid_t *ret, const char *path, struct err *e);
 

@@ -169,8 +169,12 @@ static void test_dirs(void **state)
     assert_int_equal(st.st_mode & 0777, 0700);
     assert_int_equal(chmod(path, 0755), 0);
     assert_int_equal(os_dir_make(path, &e), 0);
+    assert_int_equal(chmod(path, 0777),
+                     0); /* somebody else's place, like /tmp: neither used nor changed */
+    assert_int_equal(os_dir_make(path, &e), ERR_HOST);
+    assert_non_null(strstr(e.text, "other users may write"));
     assert_int_equal(stat(path, &st), 0);
-    assert_int_equal(st.st_mode & 0777, 0700);
+    assert_int_equal(st.st_mode & 0777, 0777);
     assert_int_equal(os_dir_make("relative", &e), ERR_HOST);
     assert_int_equal(os_dir_make("/proc/nothing/here", &e), ERR_HOST);
     snprintf(path, sizeof(path), "%s/file", dir);
@@ -223,7 +227,8 @@ static void test_lock(void **state)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    close(fd);
+    os_lock_release(fd, path);
+    assert_int_equal(access(path, F_OK), -1);
     child = fork();
     if (child == 0) {
         int other = -1;
