@@ -27,6 +27,7 @@
     X(SANDBOX_CREATE,   INFO,  "a sandbox was created; provider, id, ms") \
     X(SANDBOX_GONE,     INFO,  "a sandbox ended; provider, id, why") \
     X(SANDBOX_LOST,     WARN,  "a sandbox was found dead; id, why") \
+    X(SANDBOX_NOTICE,   WARN,  "something optional is missing in sandboxes of this host; what") \
     X(RUN_DONE,         INFO,  "code ran in a sandbox; id, ms, outcome") \
     X(CHILD_START,      INFO,  "the supervisor started a child; name, pid") \
     X(CHILD_EXIT,       WARN,  "a child ended; name, pid, status, what happens next") \

@@ -385,6 +385,13 @@ def _warm(pyplot):
     _shell.reset(new_session=True)
 
 
+def warm():
+    """In a child of the warm pool: touches the memory that a first cell touches."""
+    _shell.run("print('')\n1")
+    _flush()
+    _shell.reset(new_session=True)
+
+
 def prepare():
     """In the zygote. Returns notices for the operator."""
     global _shell, _streams

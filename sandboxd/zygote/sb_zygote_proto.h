@@ -48,7 +48,7 @@
 #define ZYP_FRAME_TABLE(X) \
     X(READY,     1, 1, 0,               "isolated and waiting") \
     X(FAILED,    2, 1, ZYP_TEXT_MAX,    "isolation failed; text = step and reason") \
-    X(RUN,       3, 0, ZYP_CODE_MAX,    "u32 run, u32 cpu seconds, u64 output cap, then the code") \
+    X(RUN,       3, 0, ZYP_CODE_MAX,    "u32 run (0 = only warm up), u32 cpu seconds, u64 output cap, the code") \
     X(STDOUT,    4, 1, ZYP_STREAM_MAX,  "bytes") \
     X(STDERR,    5, 1, ZYP_STREAM_MAX,  "bytes") \
     X(DISPLAY,   6, 1, ZYP_DISPLAY_MAX, "JSON object") \

@@ -64,7 +64,11 @@ _Noreturn void zg_child_main(const struct zg_jail *j, unsigned host_id, int stre
             is_started = true;
         }
         zg_out_run_begin(run.run, run.output_max);
-        zg_python_run(body + ZYP_RUN_HEAD, n, run.cpu_s);
+        if (run.run == 0) {
+            zg_python_warm();
+        } else {
+            zg_python_run(body + ZYP_RUN_HEAD, n, run.cpu_s);
+        }
         zg_out_run_end();
         free(body);
     }

@@ -12,6 +12,7 @@
 
 static PyObject *run_fn; /* owned for the life of the process */
 static PyObject *start_fn;
+static PyObject *warm_fn;
 
 static PyObject *py_write(PyObject *self, PyObject *args)
 {
@@ -137,7 +138,8 @@ static int runner_load(PyObject **ret, struct zg_err *e)
     }
     run_fn = PyObject_GetAttrString(module, "run");
     start_fn = PyObject_GetAttrString(module, "start");
-    if (run_fn == NULL || start_fn == NULL) {
+    warm_fn = PyObject_GetAttrString(module, "warm");
+    if (run_fn == NULL || start_fn == NULL || warm_fn == NULL) {
         Py_XDECREF(module);
         return python_fail(e, "runner");
     }
@@ -184,6 +186,14 @@ void zg_python_fork_after_child(void)
 {
     PyOS_AfterFork_Child();
     PyObject *r = PyObject_CallNoArgs(start_fn);
+
+    Py_XDECREF(r);
+    PyErr_Clear();
+}
+
+void zg_python_warm(void)
+{
+    PyObject *r = PyObject_CallNoArgs(warm_fn);
 
     Py_XDECREF(r);
     PyErr_Clear();

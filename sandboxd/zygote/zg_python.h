@@ -18,6 +18,8 @@ int zg_python_init(void (*notice)(const char *text), struct zg_err *e);
 void zg_python_fork_before(void);
 void zg_python_fork_after_parent(void);
 void zg_python_fork_after_child(void);
+/* Runs a first cell for its side effect on memory, and forgets it. */
+void zg_python_warm(void);
 /* Runs one cell; all its output has been given to zg_out when it returns. */
 void zg_python_run(const char *code, size_t n, uint32_t cpu_s);
 
