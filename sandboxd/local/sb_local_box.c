@@ -341,6 +341,7 @@ void sb_local_box_unwatched(struct sb_box *b)
         sb_local_box_exited(b, 0, false);
         return;
     }
+    sb_local_box_retire(b); /* out of the pools at once */
     if (!b->has_pid_poll && uv_poll_init(&b->p->loop->uv, &b->pid_poll, b->pidfd) == 0) {
         b->has_pid_poll = true;
         b->pid_poll.data = b;

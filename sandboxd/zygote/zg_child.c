@@ -54,8 +54,16 @@ _Noreturn void zg_child_main(const struct zg_jail *j, unsigned host_id, int stre
         _exit(1);
     }
     zg_out_send(ZYP_FRAME_READY, NULL, 0);
-    while (run_read(&run, &body, &n) == 1) {
-        if (!is_started) {
+    for (;;) {
+        if (is_started) {
+            zg_python_idle_begin();
+        }
+        if (run_read(&run, &body, &n) != 1) {
+            _exit(0);
+        }
+        if (is_started) {
+            zg_python_idle_end();
+        } else {
             zg_out_init();
             zg_python_fork_after_child();
             if (zg_out_start() != 0) {
@@ -72,5 +80,4 @@ _Noreturn void zg_child_main(const struct zg_jail *j, unsigned host_id, int stre
         zg_out_run_end();
         free(body);
     }
-    _exit(0);
 }

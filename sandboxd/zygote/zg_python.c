@@ -191,6 +191,18 @@ void zg_python_fork_after_child(void)
     PyErr_Clear();
 }
 
+static PyThreadState *idle_state;
+
+void zg_python_idle_begin(void)
+{
+    idle_state = PyEval_SaveThread();
+}
+
+void zg_python_idle_end(void)
+{
+    PyEval_RestoreThread(idle_state);
+}
+
 void zg_python_warm(void)
 {
     PyObject *r = PyObject_CallNoArgs(warm_fn);

@@ -3,7 +3,7 @@
  *   zygote: zg_python_init -> (fork: zg_python_fork_before, clone, zg_python_fork_after_parent)
  *   child:  zg_python_fork_after_child once, before the first zg_python_run
  *
- * Threads:  the main thread, which holds the interpreter's lock throughout. */
+ * Threads:  the main thread, which holds the interpreter's lock but for the idle times. */
 #ifndef CFD_SANDBOXD_ZG_PYTHON_H
 #define CFD_SANDBOXD_ZG_PYTHON_H
 
@@ -18,6 +18,9 @@ int zg_python_init(void (*notice)(const char *text), struct zg_err *e);
 void zg_python_fork_before(void);
 void zg_python_fork_after_parent(void);
 void zg_python_fork_after_child(void);
+/* Around waiting for the next run: threads of user code go on meanwhile. */
+void zg_python_idle_begin(void);
+void zg_python_idle_end(void);
 /* Runs a first cell for its side effect on memory, and forgets it. */
 void zg_python_warm(void);
 /* Runs one cell; all its output has been given to zg_out when it returns. */

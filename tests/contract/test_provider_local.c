@@ -1,0 +1,338 @@
+/* The provider contract on real local sandboxes, and what only they promise. */
+#include <dirent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "provider_contract.h"
+
+static const struct provider_contract contract = {
+    .ops = &sb_local_ops,
+    .config = "cofferdam:\n"
+              "  local: {memory: 256m, pids: 24, disk: 33554432, output_max_bytes: 200000,\n"
+              "          pool_parked: 2, pool_warm: 1}\n",
+};
+
+static struct pc_world world;
+
+static const char *text_of(const struct bytes *b)
+{
+    return b->n > 0 ? b->p : "";
+}
+
+static void expect(struct sb_box *b, const char *code, const char *out)
+{
+    struct pc_run r;
+
+    pc_run(&world, &r, b, code);
+    if (r.end != SB_END_OK || strcmp(text_of(&r.out), out) != 0) {
+        fail_msg("end %d (%s), out '%s', exception %s", r.end, r.e.text, text_of(&r.out),
+                 text_of(&r.exception));
+    }
+    pc_run_fini(&r);
+}
+
+/* The code ends the sandbox; `why` is part of the text people see. */
+static void expect_lost(const char *code, const char *why)
+{
+    struct sb_box *b = pc_create(&world);
+    struct pc_run r;
+
+    pc_run(&world, &r, b, code);
+    assert_int_equal(r.end, SB_END_LOST);
+    assert_int_equal(r.e.code, ERR_SANDBOX_LOST);
+    if (strstr(r.e.text, why) == NULL) {
+        fail_msg("'%s' does not say '%s'", r.e.text, why);
+    }
+    assert_string_equal(text_of(&r.out), "before\n"); /* what was printed is not lost */
+    pc_run_fini(&r);
+    assert_false(world.ops->is_alive(b));
+    pc_run(&world, &r, b, "print(1)"); /* a run of a dead box ends, later */
+    assert_int_equal(r.end, SB_END_LOST);
+    pc_run_fini(&r);
+    pc_destroy(&world, b);
+}
+
+static void test_exits(void **state)
+{
+    (void)state;
+    expect_lost("print('before')\nimport os\nos._exit(3)", "exited (status 3)");
+    expect_lost("print('before', flush=True)\nimport ctypes\nctypes.string_at(0)",
+                "crashed (signal 11");
+}
+
+static void test_sys_exit(void **state)
+{
+    struct sb_box *b = pc_create(&world);
+    struct pc_run r;
+
+    (void)state;
+    pc_run(&world, &r, b, "import sys\nsys.exit(4)");
+    assert_int_equal(r.end, SB_END_OK);
+    assert_non_null(strstr(text_of(&r.exception), "SystemExit"));
+    pc_run_fini(&r);
+    expect(b, "print('alive')", "alive\n");
+    pc_destroy(&world, b);
+}
+
+/* More than the limit in one piece: refused, the session survives. */
+static void test_memory_refused(void **state)
+{
+    struct sb_box *b = pc_create(&world);
+    struct pc_run r;
+
+    (void)state;
+    pc_run(&world, &r, b, "x = bytearray(3 << 30)");
+    assert_int_equal(r.end, SB_END_OK);
+    assert_non_null(strstr(text_of(&r.exception), "MemoryError"));
+    pc_run_fini(&r);
+    expect(b, "print('alive')", "alive\n");
+    pc_destroy(&world, b);
+}
+
+static void test_processes(void **state)
+{
+    struct sb_box *b = pc_create(&world);
+
+    (void)state;
+    expect(b,
+           "import os, signal\npids = []\n"
+           "try:\n  while len(pids) < 200:\n    p = os.fork()\n    if p == 0: signal.pause()\n"
+           "    pids.append(p)\nexcept OSError as e: print('refused')\nprint(len(pids) < 26)",
+           "refused\nTrue\n");
+    pc_destroy(&world, b); /* and all of them end with it */
+}
+
+static void test_low_level_output(void **state)
+{
+    struct sb_box *b = pc_create(&world);
+
+    (void)state;
+    expect(b,
+           "import os, subprocess\nprint('a')\nos.write(1, b'b\\n')\nprint('c')\n"
+           "subprocess.run(['sh', '-c', 'echo d; echo e'])\nprint('f')\n"
+           "os.system('echo g')\nimport "
+           "ctypes\nctypes.CDLL(None).puts(b'h')\nctypes.CDLL(None).fflush(None)\n"
+           "print('i')",
+           "a\nb\nc\nd\ne\nf\ng\nh\ni\n");
+    expect(b,
+           "pid = os.fork()\nif pid == 0:\n  print('child', flush=True); os._exit(0)\n"
+           "os.waitpid(pid, 0)\nprint('parent')",
+           "child\nparent\n");
+    pc_destroy(&world, b);
+}
+
+static void test_files_and_input(void **state)
+{
+    struct sb_box *b = pc_create(&world);
+    struct pc_run r;
+
+    (void)state;
+    expect(b,
+           "import os\nprint(os.getcwd(), os.environ['HOME'], os.getuid())\n"
+           "open('a.txt', 'w').write('x')\nprint(os.listdir('.'), os.listdir('/tmp'))",
+           "/mnt/data /mnt/data 1000\n['a.txt'] []\n");
+    pc_run(&world, &r, b, "input('name? ')");
+    assert_non_null(strstr(text_of(&r.exception), "input is not available"));
+    pc_run_fini(&r);
+    pc_run(&world, &r, b, "open('big', 'wb').write(b'x' * (64 << 20))");
+    assert_non_null(strstr(text_of(&r.exception), "OSError"));
+    pc_run_fini(&r);
+    pc_destroy(&world, b);
+}
+
+static void test_figures(void **state)
+{
+    struct sb_box *b = pc_create(&world);
+    struct pc_run r;
+
+    (void)state;
+    pc_run(&world, &r, b,
+           "try:\n  import matplotlib.pyplot as plt\nexcept ImportError: print('missing')\n"
+           "else:\n  plt.plot([1, 2]); plt.show(); plt.figure(); plt.plot([3]); print('shown')");
+    if (strcmp(text_of(&r.out), "missing\n") != 0) {
+        assert_int_equal(r.displays, 2);
+        assert_non_null(strstr(text_of(&r.display), "\"image/png\":\"iVBOR"));
+        const char *first = strstr(text_of(&r.log), "D:{");
+
+        assert_true(first != NULL && first < strstr(text_of(&r.log), "O:shown"));
+    }
+    pc_run_fini(&r);
+    pc_run(&world, &r, b, "1");
+    assert_int_equal(r.displays, 1); /* closed after the cell */
+    pc_run_fini(&r);
+    pc_destroy(&world, b);
+}
+
+static void test_fresh_randomness(void **state)
+{
+    struct pc_run r[2];
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct sb_box *b = pc_create(&world);
+
+        pc_run(&world, &r[i], b,
+               "import random\nprint(random.random())\n"
+               "try:\n  import numpy\n  print(numpy.random.rand())\nexcept ImportError: pass");
+        pc_destroy(&world, b);
+    }
+    assert_string_not_equal(text_of(&r[0].out), text_of(&r[1].out));
+    pc_run_fini(&r[0]);
+    pc_run_fini(&r[1]);
+}
+
+static const char *dead_why;
+
+static void on_dead(void *ctx, const char *why)
+{
+    dead_why = why;
+    *(bool *)ctx = true;
+}
+
+static pid_t zygote_pid(void)
+{
+    DIR *d = opendir("/proc");
+    struct dirent *ent;
+    pid_t found = 0;
+
+    while (d != NULL && (ent = readdir(d)) != NULL) {
+        char path[300];
+        char line[64] = "";
+        int ppid = 0;
+        long pid = strtol(ent->d_name, NULL, 10);
+
+        (void)snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+        FILE *f = pid > 0 ? fopen(path, "r") : NULL;
+
+        if (f != NULL) {
+            if (fscanf(f, "%*d (%63[^)]) %*c %d", line, &ppid) == 2 && ppid == getpid() &&
+                strcmp(line, "cofferdam-zygot") == 0) {
+                found = (pid_t)pid;
+            }
+            (void)fclose(f);
+        }
+    }
+    (void)closedir(d);
+    return found;
+}
+
+/* Children of the zygote. */
+static unsigned sandbox_count(void)
+{
+    char path[64];
+    char text[8192];
+    unsigned n = 0;
+    pid_t z = zygote_pid();
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", z, z);
+    FILE *f = fopen(path, "r");
+    size_t got = f != NULL ? fread(text, 1, sizeof(text) - 1, f) : 0;
+
+    if (f != NULL) {
+        (void)fclose(f);
+    }
+    for (size_t i = 0; i < got; i++) {
+        n += text[i] == ' ' ? 1 : 0;
+    }
+    return n;
+}
+
+static void test_zygote_dies(void **state)
+{
+    struct sb_box *b = pc_create(&world);
+    struct sb_box *c = pc_create(&world);
+    struct pc_run r = {.on_first = NULL};
+    bool is_dead = false;
+
+    (void)state;
+    world.ops->set_on_dead(b, on_dead, &is_dead);
+    pc_run_start(&world, &r, c, "import time\ntime.sleep(50)", 30000);
+    pc_pass(&world, 50);
+    assert_int_equal(kill(zygote_pid(), SIGKILL), 0);
+    pc_wait(&world, &is_dead, "the death of an idle sandbox");
+    assert_true(strlen(dead_why) > 0);
+    pc_run_wait(&r);
+    assert_int_equal(r.end, SB_END_LOST);
+    pc_run_fini(&r);
+    pc_destroy(&world, b);
+    pc_destroy(&world, c);
+    b = pc_create(&world); /* from the next zygote */
+    expect(b, "print('again')", "again\n");
+    pc_destroy(&world, b);
+}
+
+static void test_dies_between_runs(void **state)
+{
+    struct sb_box *b = pc_create(&world);
+    bool is_dead = false;
+
+    (void)state;
+    world.ops->set_on_dead(b, on_dead, &is_dead);
+    expect(b, "import os, threading\nthreading.Timer(0.1, lambda: os._exit(0)).start()", "");
+    pc_wait(&world, &is_dead, "the death between runs");
+    assert_false(world.ops->is_alive(b));
+    pc_destroy(&world, b);
+}
+
+static void test_nothing_is_left(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 20; i++) {
+        struct sb_box *b = pc_create(&world);
+
+        expect(b, "import subprocess\nsubprocess.Popen(['sleep', '1000'])\nprint('ok')", "ok\n");
+        pc_destroy(&world, b);
+    }
+    pc_pass(&world, 300);
+    assert_true(sandbox_count() <= 3); /* the pools */
+}
+
+static void test_foreign_frames(void **state)
+{
+    (void)state;
+    expect_lost(
+        "print('before')\nimport os\nos.write(3, b'\\xff' * 64)\nimport time\ntime.sleep(5)",
+        "broke the protocol");
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return pc_setup(&world, &contract);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    pc_teardown(&world);
+    return 0;
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exits),
+        cmocka_unit_test(test_sys_exit),
+        cmocka_unit_test(test_memory_refused),
+        cmocka_unit_test(test_processes),
+        cmocka_unit_test(test_low_level_output),
+        cmocka_unit_test(test_files_and_input),
+        cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_fresh_randomness),
+        cmocka_unit_test(test_dies_between_runs),
+        cmocka_unit_test(test_foreign_frames),
+        cmocka_unit_test(test_nothing_is_left),
+        cmocka_unit_test(test_zygote_dies),
+    };
+    int failed = provider_contract_run(&contract);
+
+    failed += cmocka_run_group_tests_name("local provider", tests, setup, teardown);
+    return failed == 0 ? 0 : 1;
+}
