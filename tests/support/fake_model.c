@@ -9,6 +9,17 @@
 
 #define PIECE 5 /* bytes of text or arguments per delta */
 
+/* Bytes of the next delta: PIECE, or more when a character would be split. */
+static size_t piece_at(const char *text, size_t n, size_t at)
+{
+    size_t k = n - at < PIECE ? n - at : PIECE;
+
+    while (at + k < n && ((unsigned char)text[at + k] & 0xC0) == 0x80) {
+        k++;
+    }
+    return k;
+}
+
 static const char *finish_of(const struct fm_answer *a)
 {
     if (a->finish != NULL) {
@@ -157,11 +168,8 @@ static void put_deltas(struct writer *w, unsigned i, const struct fm_item *it)
     size_t n = strlen(it->text);
 
     for (size_t at = 0; at < n;) {
-        size_t k = n - at < PIECE ? n - at : PIECE;
+        size_t k = piece_at(it->text, n, at);
 
-        while (at + k < n && ((unsigned char)it->text[at + k] & 0xC0) == 0x80) {
-            k++;
-        }
         begin(w, is_text ? "response.output_text.delta" : "response.function_call_arguments.delta");
         put_ids(w, i, it);
         bytes_put_str(w->b,
@@ -301,12 +309,9 @@ static void put_text_chunks(struct bytes *b, unsigned round, const char *key, co
     size_t n = strlen(text);
 
     for (size_t at = 0; at < n;) {
-        size_t k = n - at < PIECE ? n - at : PIECE;
+        size_t k = piece_at(text, n, at);
         struct bytes d = {0};
 
-        while (at + k < n && ((unsigned char)text[at + k] & 0xC0) == 0x80) {
-            k++;
-        }
         bytes_printf(&d, "{\"%s\":", key);
         bytes_put_json_str(&d, sv_from(text + at, k));
         bytes_put_char(&d, '}');
@@ -327,12 +332,15 @@ static void put_call_chunks(struct bytes *b, unsigned round, unsigned index,
                  "\"name\":\"%s\",\"arguments\":\"\"}}]}",
                  index, it->id, it->name);
     chunk(b, round, d.p, "null");
-    for (size_t at = 0; at < n; at += PIECE) {
+    for (size_t at = 0; at < n;) {
+        size_t k = piece_at(it->text, n, at);
+
         bytes_reset(&d);
         bytes_printf(&d, "{\"tool_calls\":[{\"index\":%u,\"function\":{\"arguments\":", index);
-        bytes_put_json_str(&d, sv_from(it->text + at, n - at < PIECE ? n - at : PIECE));
+        bytes_put_json_str(&d, sv_from(it->text + at, k));
         bytes_put_str(&d, "}}]}");
         chunk(b, round, d.p, "null");
+        at += k;
     }
     bytes_fini(&d);
 }

@@ -114,6 +114,7 @@ class Gateway:
         self.template = config
         self.file = os.path.join(self.dir, "config.yaml")
         self.proc = None
+        self.drainer = threading.Thread(target=lambda: None)
         self.log_path = os.path.join(self.dir, "log")
         self.write_config()
 
@@ -163,6 +164,10 @@ class Gateway:
                 raise AssertionError("did not stop within %g s\n%s" % (timeout, self.log_text()[-4000:])) from None
         elif self.proc is not None:
             rc = self.proc.returncode
+        if self.proc is not None:
+            if self.drainer.ident:
+                self.drainer.join(5)
+            self.proc.stdout.close()
         self.proc = None
         return rc
 
