@@ -171,7 +171,8 @@ int wk_return_take(struct wk_return *r, struct wk_conn **ret, struct str_view en
         if (map_count(r->conns) >= WK_RETURN_MAX && !make_room(r)) {
             return err_set(e, ERR_LIMIT, "more than %d frontends at once", WK_RETURN_MAX);
         }
-        if ((rc = open_conn(r, &c, endpoint, e)) != 0) {
+        rc = open_conn(r, &c, endpoint, e);
+        if (c == NULL) { /* it is set on success only */
             return rc;
         }
     }

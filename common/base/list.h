@@ -52,6 +52,9 @@ static inline void list_push_front(struct list *l, struct list_link *k)
     list_insert_before(l, l->head.next, k);
 }
 
+/* A link that is in a list has both neighbours; gcc cannot know. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wnull-dereference"
 static inline void list_remove(struct list *l, struct list_link *k)
 {
     k->prev->next = k->next;
@@ -59,6 +62,7 @@ static inline void list_remove(struct list *l, struct list_link *k)
     k->prev = k->next = NULL;
     l->count--;
 }
+#pragma GCC diagnostic pop
 
 static inline struct list_link *list_first(const struct list *l)
 {
@@ -72,6 +76,7 @@ static inline struct list_link *list_last(const struct list *l)
 
 /* `k` is the loop's own pointer, `tmp` holds the next one so that the body may remove `k`. */
 #define LIST_FOREACH_SAFE(k, tmp, l)                                                               \
-    for (struct list_link *k = (l)->head.next, *tmp = k->next; k != &(l)->head; k = tmp, tmp = k->next)
+    for (struct list_link *k = (l)->head.next, *tmp = k->next; k != &(l)->head;                    \
+         k = tmp, tmp = k->next)
 
 #endif
