@@ -25,6 +25,25 @@
 static struct zg_zoo zoo;
 static bool is_check;
 
+#if defined(__SANITIZE_ADDRESS__)
+#define HAS_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAS_ASAN 1
+#endif
+#endif
+#ifdef HAS_ASAN
+const char *__asan_default_options(void);
+
+/* Foreign code may crash and run out of memory here; that must look as it does without the
+ * sanitizer. */
+const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1:handle_segv=0:handle_sigbus=0:handle_abort=0:detect_leaks="
+           "0";
+}
+#endif
+
 static void ctl_send(const struct zyp_ctl *m, const int *fds, unsigned fd_count)
 {
     char data[ZYP_CTL_MAX];

@@ -3,3 +3,8 @@ cfd_unit_test(test_provider_local
     LINKS cfd_sb_local)
 set_tests_properties(test_provider_local PROPERTIES TIMEOUT 300)
 add_dependencies(test_provider_local cofferdam-zygote)
+
+# Numbers for people, run by hand: build/bench/bench_sandbox [rounds].
+add_executable(bench_sandbox bench/sandbox_bench.c)
+target_link_libraries(bench_sandbox PRIVATE cfd_flags cfd_sb_local)
+set_target_properties(bench_sandbox PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
