@@ -1,11 +1,14 @@
 /* main.c - cofferdam-worker: options, configuration, links, jail, loop. No logic. */
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/id.h"
 #include "base/log.h"
+#include "os/os_fds.h"
+#include "os/os_priv.h"
 #include "wk_pool.h"
 
 struct app {
@@ -99,12 +102,14 @@ static int run(struct app *app)
         return EXIT_FAILURE;
     }
     opts.cfg = app->cfg;
-    if ((rc = wk_pool_start(&app->pool, &opts, &e)) != 0) {
+    if ((rc = wk_pool_start(&app->pool, &opts, &e)) != 0 || (rc = os_priv_drop_caps(&e)) != 0 ||
+        (rc = os_priv_no_dump(&e)) != 0) { /* before the first foreign byte */
         LOG(FATAL, NULL, KV_ERR(&e));
         return EXIT_FAILURE;
     }
     LOG(START, NULL, KV_S("name", app->name), KV_I("pid", getpid()), KV_S("version", CFD_VERSION),
-        KV_U("jobs", app->cfg->worker_jobs_max));
+        KV_U("jobs", app->cfg->worker_jobs_max),
+        KV_S("protections", "no new privileges, no capabilities, no core"));
     loop_run(&app->loop);
     bool is_forced = app->loop.is_forced;
     loop_fini(&app->loop);
@@ -115,31 +120,53 @@ static int run(struct app *app)
     return is_forced ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-int main(int argc, char **argv)
+static int parse(int argc, char **argv, struct app *ret)
 {
-    static struct app app;
+    static const struct option options[] = {{"config", required_argument, NULL, 'c'},
+                                            {"name", required_argument, NULL, 'n'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {"version", no_argument, NULL, 'v'},
+                                            {NULL, 0, NULL, 0}};
+    int opt = 0;
 
-    app.name = "worker-0";
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--config") == 0 && i + 1 < argc) {
-            app.config_file = argv[++i];
-        } else if (strcmp(argv[i], "--name") == 0 && i + 1 < argc) {
-            app.name = argv[++i];
-        } else if (strcmp(argv[i], "--help") == 0) {
+    while ((opt = getopt_long(argc, argv, "c:n:hv", options, NULL)) != -1) {
+        switch (opt) {
+        case 'c':
+            ret->config_file = optarg;
+            break;
+        case 'n':
+            ret->name = optarg;
+            break;
+        case 'h':
             return usage(stdout, EXIT_SUCCESS);
-        } else if (strcmp(argv[i], "--version") == 0) {
+        case 'v':
             (void)puts("cofferdam-worker " CFD_VERSION);
             return EXIT_SUCCESS;
-        } else {
+        default:
             return usage(stderr, 2);
         }
     }
-    if (app.config_file == NULL || app.name[0] == '\0' || strlen(app.name) > MSG_NAME_MAX) {
+    if (ret->config_file == NULL || optind != argc || ret->name[0] == '\0' ||
+        strlen(ret->name) > MSG_NAME_MAX) {
         return usage(stderr, 2);
     }
+    return -1;
+}
+
+int main(int argc, char **argv)
+{
+    static struct app app = {.name = "worker-0"};
+    struct err e = {0};
+    int rc = parse(argc, argv, &app);
+
+    if (rc >= 0) {
+        return rc;
+    }
     log_init(app.name);
+    (void)os_fds_raise_limit();
     if (id_init() != 0) {
-        LOG(FATAL, NULL, KV_S("err", "random numbers are not available"));
+        (void)err_set(&e, ERR_INTERNAL, "cannot initialise the random source");
+        LOG(FATAL, NULL, KV_ERR(&e));
         return EXIT_FAILURE;
     }
     return run(&app);

@@ -84,8 +84,8 @@ static void on_up(void *ctx, bool is_new_broker, const struct msg_body_WELCOME *
     struct wk_broker *b = ctx;
 
     (void)w;
-    LOG(LINK_UP, NULL, KV_S("broker", is_new_broker ? "new" : "same"), KV_U("jobs", b->running));
-    send_credit(b); /* first: what is still to be reported counts as running */
+    (void)is_new_broker; /* the same or another one: HELLO told it what runs */
+    send_credit(b);      /* first: what is still to be reported counts as running */
     flush_unsent(b);
     wk_sbx_on_up(b);
     if (b->pool->is_draining) {
@@ -97,7 +97,6 @@ static void on_down(void *ctx)
 {
     struct wk_broker *b = ctx;
 
-    LOG(LINK_DOWN, NULL, KV_U("jobs", b->running));
     wk_sbx_on_down(b);
 }
 

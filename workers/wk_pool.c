@@ -117,7 +117,6 @@ void wk_pool_drain(struct wk_pool *p)
         return;
     }
     p->is_draining = true;
-    LOG(DRAIN, NULL, KV_U("jobs", p->list.count));
     for (unsigned i = 0; i < p->broker_count; i++) {
         link_say_bye(p->brokers[i].link);
     }

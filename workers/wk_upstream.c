@@ -123,19 +123,22 @@ static const char *operation(const struct wk_job *job)
     return "other";
 }
 
-/* The call is over; the job may end in the hook. */
+/* The call is over; the job may end in the hook. The client learns what went wrong, the log also
+ * where. */
 static void give_done(struct wk_up *up, int rc, const struct err *e)
 {
     void (*on_done)(void *ctx, int rc, const struct err *e) = up->hooks.on_done;
     void *ctx = up->hooks.ctx;
+    struct err told = {0};
 
     wait_end(up);
     if (rc != 0) {
         LOG(UPSTREAM_ERROR, &up->task->job.rid, KV_S("model", up->dep->model_name), KV_ERR(e));
+        (void)err_set(&told, rc, "%s (model group '%s')", err_info(rc)->text, up->dep->model_name);
     }
     REQUIRE(up->depth == 0);
     up_free(up);
-    on_done(ctx, rc, e);
+    on_done(ctx, rc, &told);
 }
 
 /* --- the request --- */

@@ -21,7 +21,7 @@ static int is_known_difference(const json_error_t *e)
     enum json_error_code code = json_error_code(e);
 
     return code == json_error_numeric_overflow || code == json_error_stack_overflow ||
-           strstr(e->text, "Unicode") != NULL;
+           code == json_error_null_byte_in_key || strstr(e->text, "Unicode") != NULL;
 }
 
 static void check_metadata(const json_t *root)
@@ -116,7 +116,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                        ? json_loadb((const char *)data, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &je)
                        : NULL;
 
-    if (rc == 0) {
+    if (size > 0 && memchr(data, 0, size) != NULL) {
+        expect(rc != 0); /* a raw NUL is never valid; jansson overlooks one behind a number */
+    } else if (rc == 0) {
         expect(root != NULL ? json_is_object(root) : is_known_difference(&je));
         check_upstream(&s, body);
         check_strings(&s, body);
