@@ -4,3 +4,17 @@ set(ICEPT_FAKES support/fake_job.c support/fake_model.c support/fake_client.c un
 cfd_unit_test(test_icept SOURCES unit/test_icept.c ${ICEPT_FAKES}
     LINKS cfd_icept cfd_config cfd_proto cfd_base PkgConfig::JANSSON)
 target_include_directories(test_icept PRIVATE support unit ${CMAKE_SOURCE_DIR}/workers)
+
+set(ICEPT_DIR ${CMAKE_SOURCE_DIR}/workers/icept)
+cfd_unit_test(test_wk_run SOURCES unit/test_wk_run.c ${ICEPT_DIR}/wk_run.c LINKS cfd_base)
+cfd_unit_test(test_wk_sse SOURCES unit/test_wk_sse.c ${ICEPT_DIR}/wk_sse.c LINKS cfd_base)
+cfd_unit_test(test_ic_json SOURCES unit/test_ic_json.c ${ICEPT_DIR}/ic_json.c ${ICEPT_DIR}/ic_usage.c LINKS cfd_base)
+cfd_unit_test(test_ic_args SOURCES unit/test_ic_args.c ${ICEPT_DIR}/ic_args.c ${ICEPT_DIR}/ic_json.c LINKS cfd_base)
+cfd_unit_test(test_ic_output SOURCES unit/test_ic_output.c ${ICEPT_DIR}/ic_output.c ${ICEPT_DIR}/ic_json.c LINKS cfd_base)
+foreach(t test_wk_run test_wk_sse test_ic_json test_ic_args test_ic_output)
+    target_include_directories(${t} PRIVATE support ${ICEPT_DIR})
+endforeach()
+cfd_unit_test(test_ic_request SOURCES unit/test_ic_request.c support/fake_job.c
+    ${CMAKE_SOURCE_DIR}/workers/wk_scan.c ${CMAKE_SOURCE_DIR}/workers/wk_headers.c
+    LINKS cfd_icept cfd_config cfd_proto cfd_base PkgConfig::JANSSON)
+target_include_directories(test_ic_request PRIVATE support ${CMAKE_SOURCE_DIR}/workers)

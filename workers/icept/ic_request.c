@@ -399,7 +399,7 @@ static int parse_rest(struct ic_request *r, const struct icj *m, struct str_view
     const struct icj model = m[MEMBER_MODEL];
     int rc;
 
-    if (!icj_is_set(model)) {
+    if (model.type == ICJ_ABSENT) {
         return err_set_param(e, ERR_MISSING_PARAM, "model", "Missing required parameter: 'model'.");
     }
     if (model.type != ICJ_STRING) {
