@@ -601,6 +601,7 @@ def run(host, port, key, upstream_count=None, only="", **kw):
         except (Bad, OSError, ValueError, KeyError, IndexError, AttributeError) as e:
             detail = "%s: %s" % (type(e).__name__, e)
         results.append((name, not detail, detail))
+        if kw.get("verbose"): print(name, detail, flush=True)
     return results
 
 
