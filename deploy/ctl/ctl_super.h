@@ -65,6 +65,7 @@ struct ctl_super {
     struct uvcurl *curl; /* while not ready */
     struct uvcurl_xfer *probe;
     int probe_status;
+    unsigned probes;
     unsigned probes_good; /* in a row */
     unsigned long reloads;
     int phase; /* kind being stopped, or CTL_KIND_COUNT while running */

@@ -3,14 +3,19 @@
 #include "base/log.h"
 #include "ctl_super.h"
 
-#define PROBE_MS       10U
+#define PROBE_MS                                                                                   \
+    10U /* at first; later PROBE_LATER_MS: importing an interpreter takes seconds on a slow host   \
+         */
+#define PROBE_LATER_MS 50U
+#define PROBES_FAST    20U
 #define PROBE_TOTAL_MS 2000U
 
 static void on_timer(uv_timer_t *t);
 
 static void again(struct ctl_super *s)
 {
-    (void)uv_timer_start(&s->ready_timer, on_timer, PROBE_MS, 0);
+    (void)uv_timer_start(&s->ready_timer, on_timer,
+                         s->probes < PROBES_FAST ? PROBE_MS : PROBE_LATER_MS, 0);
 }
 
 static void ready(struct ctl_super *s)
@@ -87,6 +92,7 @@ static void on_timer(uv_timer_t *t)
         return;
     }
     s->probe_status = 0;
+    s->probes++;
     (void)snprintf(url, sizeof(url), "%s/readyz", s->url);
     if (uvcurl_start(s->curl, &s->probe, &req, &hooks, NULL) != 0) {
         s->probe = NULL;

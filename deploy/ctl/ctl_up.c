@@ -1,5 +1,6 @@
 /* cofferdam up: what must be right before the first child starts, and what is removed after the
  * last has ended. */
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,6 +21,26 @@ static void on_notice(void *ctx, unsigned line, const char *key, const char *why
 {
     (void)ctx;
     LOG(CONFIG_NOTICE, NULL, KV_U("line", line), KV_S("key", key), KV_S("why", why));
+}
+
+/* The daemons' sockets: whoever holds the lock owns them, and none of its children lives now. */
+static void sockets_remove(const char *run_dir)
+{
+    char path[512];
+    DIR *d = opendir(run_dir);
+    struct dirent *ent;
+
+    while (d != NULL && (ent = readdir(d)) != NULL) {
+        size_t n = strlen(ent->d_name);
+
+        if (n > 5 && strcmp(ent->d_name + n - 5, ".sock") == 0 && n < 128) {
+            (void)snprintf(path, sizeof(path), "%s/%s", run_dir, ent->d_name);
+            (void)unlink(path);
+        }
+    }
+    if (d != NULL) {
+        (void)closedir(d);
+    }
 }
 
 static int dir_make(const struct cfg *c, const char *path, const char *key, struct err *e)
@@ -58,6 +79,7 @@ static int prepare_dirs(const struct cfg *c, char *lock_path, size_t cap, int *r
         (void)snprintf(path, sizeof(path), "%s/%s", c->run_dir, stale[i]);
         (void)unlink(path);
     }
+    sockets_remove(c->run_dir);
     return 0;
 }
 
@@ -107,6 +129,7 @@ static void clean_up(struct ctl_super *s, const char *run_dir, const char *lock_
         (void)snprintf(path, sizeof(path), "%s/%s", run_dir, files[i]);
         (void)unlink(path);
     }
+    sockets_remove(run_dir);
     os_lock_release(lock, lock_path);
 }
 
