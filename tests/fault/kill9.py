@@ -197,6 +197,13 @@ class Kill(unittest.TestCase):
         text = json.dumps(body)
         self.assertTrue((status == 200 and "execution interrupted" in text) or status in (502, 503), body)
 
+    def test_sessions_survive_the_broker(self):
+        """The new broker learns from sandboxd which tenant lives where."""
+        GW.run_code("kept = 7", metadata={"session_id": "over"})
+        self.kill("broker")
+        self.assertEqual(GW.run_code("print(kept)", metadata={"session_id": "over"}).strip(), "7")
+        self.assertEqual(sum(s["sessions"] for s in GW.status_document()["sandboxds"]) >= 1, True)
+
     def test_frontend(self):
         self.kill("frontend-0")
 

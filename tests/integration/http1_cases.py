@@ -6,8 +6,8 @@
 
 run() needs a server with short limits (see LIMITS: the values the server was configured with) and a model that answers
 a chat request. upstream_count() gives how many requests the model has seen; upstream_log(), when given, the requests
-themselves ({"headers": {...}, "body": ...}); in_flight() the number of requests in flight at the gateway. Each case
-also checks that the server still answers GET /healthz afterwards.
+themselves ({"headers": {...}, "body": ...}); in_flight() the number of requests in flight at the gateway, cancelled() how
+many jobs were cancelled so far. Each case also checks that the server still answers GET /healthz afterwards.
 """
 import argparse
 import json
@@ -161,12 +161,13 @@ class Cx:
         self.has_count = upstream_count is not None
         self.log = kw.get("upstream_log")
         self.in_flight = kw.get("in_flight")
+        self.cancelled = kw.get("cancelled")
         self.limits = dict(LIMITS, **(kw.get("limits") or {}))
         model = kw.get("model") or "scripted"
         self.body = json.dumps({"model": model, "messages": [
             {"role": "user", "content": '@script [{"text": "hello"}]'}]}).encode()
         self.slow_body = json.dumps({"model": model, "messages": [
-            {"role": "user", "content": '@script [{"text": "late", "stall": 3}]'}]}).encode()
+            {"role": "user", "content": '@script [{"text": "late", "stall": 4}]'}]}).encode()
         auth = b"Authorization: Bearer " + key.encode() + b"\r\n"
         self.H = b"Host: x\r\n" + auth
         self.P = b"POST /v1/chat/completions HTTP/1.1\r\n" + self.H + b"Content-Type: application/json\r\n"
@@ -389,11 +390,25 @@ def half_close_case(cx):
         c.close()
 
 
-def wait_idle(cx):
+def wait_for(what, cond):
     end = time.monotonic() + SLACK_S
-    while cx.in_flight and cx.in_flight() != 0:
-        need(time.monotonic() < end, "requests stay in flight:", cx.in_flight())
+    while not cond():
+        need(time.monotonic() < end, "not in time:", what)
         time.sleep(0.1)
+
+
+def expect_cancel(cx, leave):
+    """A request that the model is busy with is cancelled once its client has left in this way."""
+    before = cx.cancelled() if cx.cancelled else 0
+    seen = cx.count()
+    c = Conn(cx)
+    c.send(cx.with_length(body=cx.slow_body))
+    wait_for("the model is called", lambda: not cx.has_count or cx.count() > seen)
+    leave(c)
+    if cx.cancelled:
+        wait_for("the job is cancelled", lambda: cx.cancelled() > before)
+    if cx.in_flight:
+        wait_for("no request in flight", lambda: cx.in_flight() == 0)
 
 
 def reset_case(cx):
@@ -401,20 +416,12 @@ def reset_case(cx):
     c.send(cx.P + b"Content-Length: 1000\r\n\r\n{\"a\"")
     time.sleep(0.1)
     c.rst()
-    c = Conn(cx)
-    c.send(cx.with_length(body=cx.slow_body))
-    time.sleep(0.3)
-    c.rst()
-    wait_idle(cx)
+    expect_cancel(cx, Conn.rst)
 
 
 def gone_case(cx):
     """A client that closes while it waits: the request is cancelled although a half-close looks the same."""
-    c = Conn(cx)
-    c.send(cx.with_length(body=cx.slow_body))
-    time.sleep(0.2)
-    c.close()
-    wait_idle(cx)
+    expect_cancel(cx, Conn.close)
 
 
 def cases():
@@ -601,7 +608,6 @@ def run(host, port, key, upstream_count=None, only="", **kw):
         except (Bad, OSError, ValueError, KeyError, IndexError, AttributeError) as e:
             detail = "%s: %s" % (type(e).__name__, e)
         results.append((name, not detail, detail))
-        if kw.get("verbose"): print(name, detail, flush=True)
     return results
 
 
