@@ -1,5 +1,8 @@
 #include "fe_admin.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/metric.h"
 #include "fe_app.h"
@@ -48,6 +51,24 @@ static void answer_alone(struct fe_conn *c, bool is_status)
         fe_app_snapshot(fe, &out);
         answer_metrics(c, sv_from(out.p, out.n));
     }
+    bytes_fini(&out);
+}
+
+/* The broker's collection; with ours in it even when we have not reported to it yet. */
+static void answer_with_own(struct fe_conn *c, struct str_view snapshots)
+{
+    struct bytes out;
+    char own[FE_NAME_MAX + 16];
+    int n = snprintf(own, sizeof(own), "process=\"%s\"", c->fe->name);
+
+    if (snapshots.n > 0 && memmem(snapshots.p, snapshots.n, own, (size_t)n) != NULL) {
+        answer_metrics(c, snapshots);
+        return;
+    }
+    bytes_init(&out, ADMIN_TEXT_MAX);
+    bytes_put_sv(&out, snapshots);
+    fe_app_snapshot(c->fe, &out);
+    answer_metrics(c, sv_from(out.p, out.n));
     bytes_fini(&out);
 }
 
@@ -113,7 +134,7 @@ void fe_admin_on_reply(struct fe *fe, const struct plane_in *in)
         if (q->is_status) {
             answer(c, "application/json", buf_view(in->payload));
         } else {
-            answer_metrics(c, buf_view(in->payload));
+            answer_with_own(c, buf_view(in->payload));
         }
         return;
     }
