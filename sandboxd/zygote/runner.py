@@ -17,13 +17,14 @@ import json
 import linecache
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
 import traceback
 import types
 import warnings
+
+import _signal
 
 import _cofferdam as _c
 
@@ -227,6 +228,17 @@ def _ipython_make():
         display_pub_class = Publisher
         was_raised = False
 
+        def transform_cell(self, raw_cell):
+            """Valid Python needs no transformation; the transformers touch much memory."""
+            if "\\" not in raw_cell and self.input_transformers_post == []:
+                try:
+                    compile(raw_cell, "<cell>", "exec",
+                            ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+                    return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
+                except Exception:
+                    pass
+            return super().transform_cell(raw_cell)
+
         def _showtraceback(self, etype, evalue, stb):
             self.was_raised = True
             _emit_exception(getattr(etype, "__name__", str(etype)), _text_of(evalue),
@@ -266,7 +278,16 @@ def _ipython_make():
     config.InteractiveShell.colors = "NoColor"
     config.InteractiveShell.banner1 = ""
     config.InteractiveShell.history_load_length = 0
+    def store_inputs(line_num, source, source_raw=None):
+        history, names = shell.history_manager, shell.user_ns
+        source_raw = (source_raw or source).rstrip("\n")
+        history.input_hist_parsed.append(source.rstrip("\n"))
+        history.input_hist_raw.append(source_raw)
+        names["_iii"], names["_ii"] = names.get("_ii", ""), names.get("_i", "")
+        names["_i"] = names["_i%d" % line_num] = source_raw
+
     shell = Shell.instance(config=config, user_module=_main, user_ns=_main.__dict__)
+    shell.history_manager.store_inputs = store_inputs  # nothing is kept on disk
     warnings.filterwarnings("ignore", message="To exit: use")
     return shell
 
@@ -394,7 +415,7 @@ def warm():
 
 def prepare():
     """In the zygote. Returns notices for the operator."""
-    global _shell, _streams
+    global _shell, _streams, _generators
     notices = []
     pyplot = None
     os.environ["COLUMNS"] = "100"
@@ -416,39 +437,73 @@ def prepare():
                        "and rich display; install python3-ipython" % exc)
         _shell = _PlainShell()
     _warm(pyplot)
+    random.seed()
+    random.random()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+    _generators = _generators_find()
     _record_children()
+    _handlers_check()
+    sys.path.insert(0, "")
+    os.environ["MPLCONFIGDIR"] = "/tmp/.matplotlib"
+    os.environ["PWD"] = os.environ["HOME"] = "/mnt/data"
     gc.collect()
     gc.freeze()
     return notices
 
 
+_generators = ()
+
+
+def _generators_find():
+    """Addresses of the 624 state words of the global generators of random and numpy, so that a child can refill them
+    without running their seeding code, which writes to hundreds of pages. None when one is not where it should be."""
+    import ctypes
+    found = []
+    try:
+        # the object's head and its index word come first
+        found.append((id(random._inst) + object.__basicsize__ + 4, list(random.getstate()[1][:624])))
+        if "numpy" in sys.modules:
+            import numpy
+            found.append((numpy.random.mtrand._rand._bit_generator.ctypes.state_address,
+                          numpy.random.get_state()[1].tolist()))
+        for address, words in found:
+            if list((ctypes.c_uint32 * 624).from_address(address)) != words:
+                return None
+    except (AttributeError, TypeError, ValueError):
+        return None
+    return tuple(address for address, _ in found)
+
+
+def _reseed():
+    if _generators is None:
+        random.seed()
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed()
+    else:
+        for address in _generators:
+            _c.fill(address, 624 * 4)
+
+
 def start():
-    """In a child, before its first cell."""
+    """In a child, before its first cell. Kept small: each page it writes is copied for this child alone."""
     os.register_at_fork(after_in_child=_c.forked)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()
-    random.seed()
-    sys.path.insert(0, "")
-    os.environ["MPLCONFIGDIR"] = "/tmp/.matplotlib"
-    for name in ("PWD", "HOME"):
-        os.environ[name] = "/mnt/data"
+    _reseed()
 
 
-def _limits_arm(cpu_s):
-    global _cpu_s
-    _cpu_s = cpu_s
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    soft = int(used.ru_utime + used.ru_stime) + cpu_s + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard < 0 else min(soft, hard), hard))
-    signal.signal(signal.SIGINT, _on_interrupt)
-    signal.signal(signal.SIGXCPU, _on_cpu)
+def _handlers_check():
+    """User code may have replaced them."""
+    if _signal.getsignal(_signal.SIGINT) is not _on_interrupt:
+        signal.signal(signal.SIGINT, _on_interrupt)
+    if _signal.getsignal(_signal.SIGXCPU) is not _on_cpu:
+        signal.signal(signal.SIGXCPU, _on_cpu)
 
 
 def run(code, cpu_s):
     """One cell; every outcome leaves as an event."""
-    global _is_running
-    _limits_arm(cpu_s)
+    global _is_running, _cpu_s
+    _cpu_s = cpu_s
+    _handlers_check()
     try:
         _is_running = True
         _shell.run(code.decode("utf-8", "replace"))

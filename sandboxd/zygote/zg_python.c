@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
 
 #include "zg_out.h"
 #include "zg_runner.h"
@@ -59,9 +61,25 @@ static PyObject *py_forked(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *py_fill(PyObject *self, PyObject *args)
+{
+    unsigned long long address = 0;
+    Py_ssize_t n = 0;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "Kn", &address, &n)) {
+        return NULL;
+    }
+    if (getrandom((void *)(uintptr_t)address, (size_t)n, 0) != n) {
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"write", py_write, METH_VARARGS, "write(stream, bytes): text output"},
     {"emit", py_emit, METH_VARARGS, "emit(kind, bytes) -> sent: one event"},
+    {"fill", py_fill, METH_VARARGS, "fill(address, n): random bytes there"},
     {"forked", py_forked, METH_NOARGS, "this is a forked process from now on"},
     {NULL, NULL, 0, NULL},
 };
@@ -172,19 +190,8 @@ int zg_python_init(void (*notice)(const char *text), struct zg_err *e)
     return 0;
 }
 
-void zg_python_fork_before(void)
+void zg_python_child_start(void)
 {
-    PyOS_BeforeFork();
-}
-
-void zg_python_fork_after_parent(void)
-{
-    PyOS_AfterFork_Parent();
-}
-
-void zg_python_fork_after_child(void)
-{
-    PyOS_AfterFork_Child();
     PyObject *r = PyObject_CallNoArgs(start_fn);
 
     Py_XDECREF(r);
@@ -211,8 +218,23 @@ void zg_python_warm(void)
     PyErr_Clear();
 }
 
+/* CPU seconds of this run, on top of what the process has used; the handler raises in user code. */
+static void cpu_arm(uint32_t cpu_s)
+{
+    struct rusage used;
+    struct rlimit r;
+
+    if (getrusage(RUSAGE_SELF, &used) == 0 && getrlimit(RLIMIT_CPU, &r) == 0) {
+        rlim_t soft = (rlim_t)used.ru_utime.tv_sec + (rlim_t)used.ru_stime.tv_sec + cpu_s + 1;
+
+        r.rlim_cur = soft < r.rlim_max ? soft : r.rlim_max;
+        (void)setrlimit(RLIMIT_CPU, &r);
+    }
+}
+
 void zg_python_run(const char *code, size_t n, uint32_t cpu_s)
 {
+    cpu_arm(cpu_s);
     PyObject *r = PyObject_CallFunction(run_fn, "y#I", code, (Py_ssize_t)n, (unsigned)cpu_s);
 
     if (r == NULL) { /* an interrupt in the runner's own last lines, or user code broke it */

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "zg_child.h"
-#include "zg_python.h"
 #include "zg_tid.h"
 
 void zg_zoo_init(struct zg_zoo *z)
@@ -66,14 +65,12 @@ static pid_t namespaces_clone(struct zg_zoo *z, unsigned host_id, int group_fd, 
     if (is_other && (setegid(host_id) != 0 || seteuid(host_id) != 0)) {
         return -1;
     }
-    zg_python_fork_before();
     pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 
     if (pid == 0) {
         return 0; /* everything else is zg_child's business */
     }
     native = errno;
-    zg_python_fork_after_parent();
     if (is_other && (seteuid(0) != 0 || setegid(0) != 0)) {
         _exit(1); /* cannot happen: the saved id is 0; going on as somebody else would be worse */
     }
