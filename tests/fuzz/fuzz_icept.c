@@ -7,8 +7,54 @@
 #include "base/check.h"
 #include "fake_job.h"
 #include "fake_model.h"
+#include "ic_json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A stream for the client: whole events, JSON on one line, numbers without a gap. */
+static void check_stream(struct str_view out, bool is_chat)
+{
+    uint64_t sequence = 0;
+
+    while (out.n > 0) {
+        const char *end = memmem(out.p, out.n, "\n\n", 2);
+        struct str_view frame = {out.p, 0};
+        struct icj v;
+
+        REQUIRE(end != NULL);
+        frame.n = (size_t)(end - out.p);
+        out.n -= frame.n + 2;
+        out.p = end + 2;
+        if (!is_chat) {
+            size_t n = sv_find(frame, '\n');
+
+            REQUIRE(sv_starts(frame, SV_LIT("event: ")) && n < frame.n);
+            frame = sv_from(frame.p + n + 1, frame.n - n - 1);
+        }
+        REQUIRE(sv_starts(frame, SV_LIT("data: ")));
+        frame = sv_from(frame.p + 6, frame.n - 6);
+        if (is_chat && sv_eq(frame, SV_LIT("[DONE]"))) {
+            REQUIRE(out.n == 0);
+            return;
+        }
+        REQUIRE(icj_parse(&v, frame, NULL) == 0 && v.type == ICJ_OBJECT);
+        REQUIRE(is_chat || icj_uint_or(icj_get(v, "sequence_number"), UINT64_MAX) == sequence++);
+    }
+}
+
+static void check_answer(const struct fake_job *f, bool is_chat, bool is_stream)
+{
+    struct str_view out = sv_from(f->out.p, f->out.n);
+    struct icj v;
+
+    if (!f->is_finished) {
+        REQUIRE(f->error.code != 0);
+    } else if (f->status == 200 && is_stream) {
+        check_stream(out, is_chat);
+    } else {
+        REQUIRE(icj_parse(&v, out, NULL) == 0);
+    }
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -44,6 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fake_job_start(f);
     fake_job_run(f);
     REQUIRE(f->is_done);
+    check_answer(f, is_chat, is_stream);
     fake_job_free(f);
     return 0;
 }

@@ -305,12 +305,15 @@ static struct icj value_at(const char **p, const char *end)
 
 int icj_parse(struct icj *ret, struct str_view text, struct err *e)
 {
-    struct scan s = {text.p, text.p, text.p + text.n, "unexpected end"};
+    struct scan s = {text.p, text.p, NULL, "unexpected end"};
     const char *p = text.p;
 
-    if (text.n == 0 || !scan_value(&s)) {
-        return err_set(e, ERR_INVALID_JSON, "%s at byte %zu", s.why,
-                       text.n == 0 ? 0 : (size_t)(s.p - s.start));
+    if (text.n == 0) {
+        return err_set(e, ERR_INVALID_JSON, "unexpected end at byte 0");
+    }
+    s.end = text.p + text.n;
+    if (!scan_value(&s)) {
+        return err_set(e, ERR_INVALID_JSON, "%s at byte %zu", s.why, (size_t)(s.p - s.start));
     }
     skip_space(&s.p, s.end);
     if (s.p != s.end) {

@@ -41,7 +41,6 @@ struct ic_request {
     char session[IC_SESSION_MAX + 1];
     size_t session_n;                     /* 0 = none */
     char container[IC_CONTAINER_MAX + 1]; /* explicit container as the client wrote it, "" = auto */
-    struct icj file_ids;                  /* array or absent */
     struct bytes sbx_params;              /* JSON object with container settings, or empty */
 
     uint64_t tool_calls_max;    /* UINT64_MAX = none */

@@ -19,7 +19,7 @@ static const char single_description[] =
 /* --- the native tool
  * -------------------------------------------------------------------------------------------- */
 
-static int check_files(struct ic_request *r, struct icj files, const char *prefix, struct err *e)
+static int check_files(struct icj files, const char *prefix, struct err *e)
 {
     struct icj_iter it = icj_iter(files);
     struct icj v;
@@ -47,7 +47,11 @@ static int check_files(struct ic_request *r, struct icj files, const char *prefi
                              param, IC_FILES_MAX, n);
     }
     if (n > 0) {
-        r->file_ids = files;
+        return err_set_param(e, ERR_UNSUPPORTED_PARAM, param,
+                             "Unsupported parameter: '%s'. This gateway does not copy the "
+                             "provider's files into its sandboxes; leave it out and give the data "
+                             "in the input.",
+                             param);
     }
     return 0;
 }
@@ -138,7 +142,7 @@ static int check_auto(struct ic_request *r, struct icj c, const char *prefix, st
                              "container send its id as a string.",
                              param);
     }
-    if ((rc = check_files(r, icj_get(c, "file_ids"), prefix, e)) != 0 ||
+    if ((rc = check_files(icj_get(c, "file_ids"), prefix, e)) != 0 ||
         (rc = check_memory(memory, prefix, e)) != 0 ||
         (rc = check_network(network, prefix, e)) != 0) {
         return rc;

@@ -3,9 +3,8 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/mem.h"
-#include "base/metric.h"
+#include "wk_headers.h"
 
 /* --- the end
  * -----------------------------------------------------------------------------------------------------
@@ -54,6 +53,27 @@ static uint32_t processing_ms(const struct icept *x)
     return x->model_us == 0 && x->model_from_us == 0 ? UINT32_MAX : (uint32_t)(x->model_us / 1000);
 }
 
+/* Headers of a good answer: ours, and what the provider says about its limits. */
+static struct str_view answer_headers(struct icept *x, const char *ours, struct bytes *ret)
+{
+    struct str_view block = sv_from(x->up_headers.p, x->up_headers.n);
+    struct str_view name;
+    struct str_view value;
+    size_t at = 0;
+
+    bytes_put_str(ret, ours);
+    while (wk_headers_next(block, &at, &name, &value)) {
+        if (sv_starts(name, SV_LIT("x-ratelimit-")) ||
+            sv_eq(name, SV_LIT("x-provider-request-id"))) {
+            bytes_put_sv(ret, name);
+            bytes_put_str(ret, ": ");
+            bytes_put_sv(ret, value);
+            bytes_put_str(ret, "\r\n");
+        }
+    }
+    return ret->rc == 0 ? sv_from(ret->p, ret->n) : sv_of(ours);
+}
+
 void icept_flush(struct icept *x)
 {
     struct ic_loop *l = x->loop;
@@ -64,16 +84,20 @@ void icept_flush(struct icept *x)
         return;
     }
     if (!wk_out_is_started(x->job)) {
+        struct bytes headers = {0};
         struct wk_head head = {
             .status = 200,
-            .headers = SV_LIT("content-type: text/event-stream; charset=utf-8\r\n"
-                              "cache-control: no-cache\r\nx-accel-buffering: no\r\n"),
+            .headers = answer_headers(x,
+                                      "content-type: text/event-stream; charset=utf-8\r\n"
+                                      "cache-control: no-cache\r\nx-accel-buffering: no\r\n",
+                                      &headers),
             .length = MSG_LENGTH_UNKNOWN,
             .stream = is_responses ? MSG_STREAM_RESPONSES : MSG_STREAM_CHAT,
             .processing_ms = processing_ms(x),
         };
 
         wk_out_head(x->job, &head);
+        bytes_fini(&headers);
     }
     data = buf_from_bytes(&l->out);
     if (data == NULL) {
@@ -174,18 +198,21 @@ static void fail_code(struct icept *x, int code)
 static void send_body(struct icept *x, struct bytes *body)
 {
     struct buf *data = buf_from_bytes(body);
+    struct bytes headers = {0};
 
     if (data == NULL) {
         fail_code(x, ERR_NOMEM);
         return;
     }
     struct wk_head head = {.status = 200,
-                           .headers = SV_LIT("content-type: application/json\r\n"),
+                           .headers =
+                               answer_headers(x, "content-type: application/json\r\n", &headers),
                            .length = data->n,
                            .stream = MSG_STREAM_NONE,
                            .processing_ms = processing_ms(x)};
 
     wk_out_head(x->job, &head);
+    bytes_fini(&headers);
     wk_out_data(x->job, data, 0);
     wk_out_finish(x->job);
     buf_unref(data);
@@ -346,12 +373,6 @@ static int prepare(struct icept *x, struct err *e)
 
     if (rc != 0) {
         return rc;
-    }
-    if (x->req.file_ids.type == ICJ_ARRAY) {
-        return err_set_param(e, ERR_UNSUPPORTED_PARAM, "tools.container.file_ids",
-                             "Unsupported parameter: 'container.file_ids'. This gateway does not "
-                             "copy provider files into its sandboxes; leave it out and pass the "
-                             "data in the input.");
     }
     if ((rc = set_path(x)) != 0 ||
         (x->loop = ic_loop_new(&x->req, (uint32_t)(clock_unix_ms() / 1000))) == NULL) {

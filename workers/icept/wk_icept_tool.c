@@ -202,7 +202,8 @@ static void note_outcome(struct icept *x, const struct wk_sbx_result *r)
     o->is_restarted = x->is_restarted || (r->notes & MSG_SBX_NOTE_RESTARTED) != 0;
     x->is_restarted = false;
     o->is_cut = o->is_cut || (r->notes & MSG_SBX_NOTE_TRUNCATED) != 0;
-    o->is_lost = r->code == ERR_SANDBOX_LOST || (r->notes & MSG_SBX_NOTE_INTERRUPTED) != 0;
+    o->is_lost = r->code == ERR_SANDBOX_LOST || r->code == ERR_CANCELLED ||
+                 (r->notes & MSG_SBX_NOTE_INTERRUPTED) != 0;
     if (o->is_lost) {
         bytes_put_sv(&o->lost_why, r->text);
     } else if (r->code == ERR_DEADLINE || (r->notes & MSG_SBX_NOTE_TIMEOUT) != 0) {
