@@ -3,6 +3,7 @@ cfd_unit_test(test_wk_scan SOURCES unit/test_wk_scan.c ${WK}/wk_scan.c LINKS cfd
 cfd_unit_test(test_wk_retry SOURCES unit/test_wk_retry.c ${WK}/wk_retry.c ${WK}/wk_headers.c LINKS cfd_base)
 cfd_unit_test(test_wk_deploy SOURCES unit/test_wk_deploy.c ${WK}/wk_deploy.c LINKS cfd_config)
 cfd_unit_test(test_wk_out SOURCES unit/test_wk_out.c ${WK}/wk_out.c LINKS cfd_io cfd_config)
+cfd_unit_test(test_wk_pool SOURCES unit/test_wk_pool.c unit/wk_rig.c LINKS cfd_worker)
 foreach(t scan retry deploy out)
     target_include_directories(test_wk_${t} PRIVATE ${WK})
 endforeach()
