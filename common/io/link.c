@@ -75,8 +75,7 @@ static int frame_send(struct link *l, int rc, struct buf *payload)
     return rc;
 }
 
-/* --- what is sent
- * ---------------------------------------------------------------------------------------------- */
+/* --- what is sent ---------------------------------------------------------------------------- */
 
 static int hello_send(struct link *l)
 {
@@ -138,9 +137,7 @@ static void on_stats_timer(uv_timer_t *t)
     buf_unref(payload);
 }
 
-/* --- state
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- state ----------------------------------------------------------------------------------- */
 
 static void down(struct link *l, const char *why)
 {
@@ -281,8 +278,7 @@ static void on_plane_writable(void *ctx)
     }
 }
 
-/* --- open and close
- * -------------------------------------------------------------------------------------------- */
+/* --- open and close -------------------------------------------------------------------------- */
 
 static void on_handles_closed(void *ctx)
 {

@@ -31,9 +31,7 @@ int loop_err(int uv_code)
     }
 }
 
-/* --- lag
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- lag ------------------------------------------------------------------------------------- */
 
 /* The loop reads its clock when a poll returns; what the callbacks of that turn take until the next
  * poll is the time that any other event had to wait. uv_now counts in whole milliseconds, so up to
@@ -104,8 +102,7 @@ static void on_tick(uv_timer_t *h)
     }
 }
 
-/* --- drain and stop
- * -------------------------------------------------------------------------------------------- */
+/* --- drain and stop -------------------------------------------------------------------------- */
 
 static void force(struct loop *l, const char *reason)
 {
@@ -184,9 +181,7 @@ void loop_run(struct loop *l)
     (void)uv_run(&l->uv, UV_RUN_DEFAULT);
 }
 
-/* --- init
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- init ------------------------------------------------------------------------------------ */
 
 static int signals_start(struct loop *l)
 {

@@ -54,9 +54,7 @@ static void bad(struct plane *p, struct str_view peer, const struct err *e)
     }
 }
 
-/* --- receiving
- * -------------------------------------------------------------------------------------------------
- */
+/* --- receiving ------------------------------------------------------------------------------- */
 
 static void received_free(struct buf *b)
 {
@@ -222,9 +220,7 @@ static void on_retry(uv_timer_t *h)
     plane_do_turn(p);
 }
 
-/* --- link state
- * ------------------------------------------------------------------------------------------------
- */
+/* --- link state ------------------------------------------------------------------------------ */
 
 static void link_set(struct plane *p, bool is_up)
 {
@@ -336,9 +332,7 @@ static void on_turn(struct plane_turn *t)
     }
 }
 
-/* --- sending
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- sending --------------------------------------------------------------------------------- */
 
 /* Runs on any thread. */
 static void sent_free(void *data, void *hint)
@@ -443,8 +437,7 @@ int plane_send(struct plane *p, struct str_view peer, struct str_view frame0, st
     return rc;
 }
 
-/* --- open and close
- * -------------------------------------------------------------------------------------------- */
+/* --- open and close -------------------------------------------------------------------------- */
 
 static int opt_int(void *sock, int name, int v)
 {

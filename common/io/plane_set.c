@@ -10,8 +10,7 @@
 /* Marked planes looked at in one turn of the loop; each of them is bounded by itself. */
 #define TURNS_MAX   16U
 
-/* --- the context of the process
- * -------------------------------------------------------------------------------- */
+/* --- the context of the process -------------------------------------------------------------- */
 
 static pthread_mutex_t ctx_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *ctx;         /* NULL = none */
@@ -74,8 +73,7 @@ int plane_zmq_fd(void *sock, uv_os_sock_t *ret)
     return zmq_getsockopt(sock, ZMQ_FD, ret, &n) == 0 ? 0 : ERR_IO;
 }
 
-/* --- the planes of a loop
- * -------------------------------------------------------------------------------------- */
+/* --- the planes of a loop -------------------------------------------------------------------- */
 
 void plane_set_mark(struct plane_set *s, struct plane_turn *t)
 {

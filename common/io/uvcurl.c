@@ -28,8 +28,7 @@ void uvcurl_handle_closed(struct uvcurl *u)
     }
 }
 
-/* --- transfer objects
- * ------------------------------------------------------------------------------------------ */
+/* --- transfer objects ------------------------------------------------------------------------ */
 
 static void on_xfer_timer_closed(uv_handle_t *h)
 {
@@ -116,9 +115,7 @@ static void recycle(struct uvcurl_xfer *x)
     move(x, XFER_IDLE);
 }
 
-/* --- deadlines
- * -------------------------------------------------------------------------------------------------
- */
+/* --- deadlines ------------------------------------------------------------------------------- */
 
 static void deadline_take(uint64_t *at, uint64_t candidate)
 {
@@ -186,9 +183,7 @@ void uvcurl_timer_arm(struct uvcurl_xfer *x)
     (void)uv_timer_start(&x->timer, on_xfer_timer, at > now ? at - now : 0, 0);
 }
 
-/* --- ends
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- ends ------------------------------------------------------------------------------------ */
 
 static void finish(struct uvcurl_xfer *x, int rc, struct err *e)
 {
@@ -230,6 +225,10 @@ static void complete(struct uvcurl_xfer *x, CURLcode result)
     struct err e = {0};
     int rc = 0;
 
+    if (x->has_opened && result == CURLE_OK) {
+        x->has_opened = false;
+        uvcurl_sock_keep(x);
+    }
     (void)curl_multi_remove_handle(x->owner->multi, x->easy);
     if (result != CURLE_OK || x->fail_rc != 0) {
         rc = code_of(x, result);
@@ -245,7 +244,7 @@ static void complete(struct uvcurl_xfer *x, CURLcode result)
         }
         e.native = (int)result;
     } else if (!x->is_head_done) {
-        rc = err_set(&e, ERR_UPSTREAM_BAD, "the answer has no head");
+        rc = err_set(&e, ERR_UPSTREAM_CUT, "the connection closed inside the head of the answer");
     }
     finish(x, rc, &e);
 }
@@ -311,9 +310,7 @@ void uvcurl_run(struct uvcurl *u, curl_socket_t fd, int mask)
     leave(u);
 }
 
-/* --- timers
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- timers ---------------------------------------------------------------------------------- */
 
 static void on_curl_timer(uv_timer_t *t)
 {
@@ -355,8 +352,7 @@ static void on_kick(uv_timer_t *t)
     }
 }
 
-/* --- the interface
- * --------------------------------------------------------------------------------------------- */
+/* --- the interface --------------------------------------------------------------------------- */
 
 static pthread_once_t global_once = PTHREAD_ONCE_INIT;
 static CURLcode global_rc = CURLE_FAILED_INIT;

@@ -23,7 +23,7 @@
 #include "base/err.h"
 #include "io/loop.h"
 
-#define UVCURL_READ_BYTES 65536
+#define UVCURL_READ_BYTES 32768
 #define UVCURL_HEAD_MAX   65536
 #define UVCURL_SLICES_MAX 8
 #define UVCURL_CONNECT_MS 10000U

@@ -18,9 +18,9 @@ struct uvcurl_sock {
     uv_poll_t poll;
     struct uvcurl *owner; /* borrowed */
     curl_socket_t fd;
-    int wanted;  /* uv events that curl waits for; 0 = an idle connection, or a paused transfer */
-    int active;  /* uv events that the loop watches */
-    bool is_own; /* opened through our callback, so that we also see it closed */
+    int wanted;   /* uv events that curl waits for; 0 = an idle connection, or a paused transfer */
+    int active;   /* uv events that the loop watches */
+    bool is_kept; /* an established connection: curl tells us when it closes it */
     bool is_closed;
 };
 
@@ -59,6 +59,7 @@ struct uvcurl_xfer {
     uint64_t body_max, body_bytes;
     int status; /* of the head being read */
     bool is_once;
+    bool has_opened;   /* a socket, since the last request on a kept connection */
     bool is_sent;      /* curl was about to write the request */
     bool is_answering; /* the final head began */
     bool is_head_done;
@@ -94,6 +95,8 @@ void uvcurl_handle_closed(struct uvcurl *u);
 int uvcurl_on_socket(CURL *easy, curl_socket_t fd, int what, void *userp, void *socketp);
 curl_socket_t uvcurl_on_open(void *clientp, curlsocktype purpose, struct curl_sockaddr *addr);
 int uvcurl_on_close(void *clientp, curl_socket_t fd);
+/* The connection of a finished transfer stays open: watch it from now on until it closes. */
+void uvcurl_sock_keep(struct uvcurl_xfer *x);
 void uvcurl_socks_fini(struct uvcurl *u);
 
 /* uvcurl_text.c: pure. The status of an "HTTP/x nnn" line, 0 when it is none. */

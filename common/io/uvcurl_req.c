@@ -12,9 +12,7 @@
 #define ARENA_KEEP_MAX 16384U
 #define OWN_LINES      2U /* Expect:, Content-Type: */
 
-/* --- the answer
- * ------------------------------------------------------------------------------------------------
- */
+/* --- the answer ------------------------------------------------------------------------------ */
 
 static size_t stop_with(struct uvcurl_xfer *x, int rc)
 {
@@ -109,9 +107,7 @@ static int on_connected(void *userp, char *ip, char *local_ip, int port, int loc
     return CURL_PREREQFUNC_OK;
 }
 
-/* --- the body
- * --------------------------------------------------------------------------------------------------
- */
+/* --- the body -------------------------------------------------------------------------------- */
 
 static size_t on_read(char *p, size_t size, size_t count, void *userp)
 {
@@ -156,9 +152,7 @@ static int on_seek(void *userp, curl_off_t offset, int origin)
     return x->read_slice < x->slice_count || left == 0 ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_FAIL;
 }
 
-/* --- set once
- * --------------------------------------------------------------------------------------------------
- */
+/* --- set once -------------------------------------------------------------------------------- */
 
 static CURLcode callbacks_set(struct uvcurl_xfer *x)
 {
@@ -174,7 +168,7 @@ static CURLcode callbacks_set(struct uvcurl_xfer *x)
     rc |= curl_easy_setopt(x->easy, CURLOPT_PREREQFUNCTION, on_connected);
     rc |= curl_easy_setopt(x->easy, CURLOPT_PREREQDATA, x);
     rc |= curl_easy_setopt(x->easy, CURLOPT_OPENSOCKETFUNCTION, uvcurl_on_open);
-    rc |= curl_easy_setopt(x->easy, CURLOPT_OPENSOCKETDATA, x->owner);
+    rc |= curl_easy_setopt(x->easy, CURLOPT_OPENSOCKETDATA, x);
     rc |= curl_easy_setopt(x->easy, CURLOPT_CLOSESOCKETFUNCTION, uvcurl_on_close);
     rc |= curl_easy_setopt(x->easy, CURLOPT_CLOSESOCKETDATA, x->owner);
     return rc;
@@ -238,9 +232,7 @@ void uvcurl_easy_free(struct uvcurl_xfer *x)
     x->arena = x->ca_default = x->capath_default = NULL;
 }
 
-/* --- per request
- * -----------------------------------------------------------------------------------------------
- */
+/* --- per request ----------------------------------------------------------------------------- */
 
 static int arena_reserve(struct uvcurl_xfer *x, size_t n)
 {

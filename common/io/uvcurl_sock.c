@@ -1,7 +1,8 @@
 /* The sockets of curl on the loop. curl forgets a connection whenever no transfer uses it; the loop
  * keeps watching it for input, so that a kept connection costs no epoll_ctl per request. That is
- * safe only for descriptors whose closing we see, which are those that our own callback opened. */
-#include <errno.h>
+ * safe only for descriptors whose closing we see. curl tells that of established connections, but
+ * not of attempts to connect that failed or lost the race, nor of descriptors of its own: those are
+ * let go whenever curl says so. */
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -36,7 +37,7 @@ static int socks_grow(struct uvcurl *u, size_t need)
     return 0;
 }
 
-static struct uvcurl_sock *sock_new(struct uvcurl *u, curl_socket_t fd, bool is_own)
+static struct uvcurl_sock *sock_new(struct uvcurl *u, curl_socket_t fd)
 {
     struct uvcurl_sock *s = NULL;
 
@@ -50,7 +51,6 @@ static struct uvcurl_sock *sock_new(struct uvcurl *u, curl_socket_t fd, bool is_
     s->poll.data = s;
     s->owner = u;
     s->fd = fd;
-    s->is_own = is_own;
     u->handles++;
     u->socks[fd] = s;
     return s;
@@ -86,11 +86,13 @@ static void on_poll(uv_poll_t *h, int status, int events)
 {
     struct uvcurl_sock *s = h->data;
     int mask = ((events & UV_READABLE) != 0 ? CURL_CSELECT_IN : 0) |
-               ((events & UV_WRITABLE) != 0 ? CURL_CSELECT_OUT : 0) |
-               (status < 0 ? CURL_CSELECT_ERR : 0);
+               ((events & UV_WRITABLE) != 0 ? CURL_CSELECT_OUT : 0);
 
     if (status < 0) {
-        s->active = 0; /* libuv stopped watching */
+        /* libuv stopped watching. Let curl read and write: told of an error alone it would not look
+         * for the reason, and not repeat a request whose kept connection was reset. */
+        s->active = 0;
+        mask = CURL_CSELECT_IN | CURL_CSELECT_OUT;
     }
     if (s->wanted == 0) {
         /* An idle connection was closed by the server (curl finds out when it wants to reuse it),
@@ -113,7 +115,7 @@ int uvcurl_on_socket(CURL *easy, curl_socket_t fd, int what, void *userp, void *
     (void)easy;
     (void)socketp;
     if (what == CURL_POLL_REMOVE) {
-        if (s != NULL && !s->is_own) {
+        if (s != NULL && !s->is_kept) {
             sock_close(s);
         } else if (s != NULL) {
             s->wanted = 0;
@@ -123,7 +125,7 @@ int uvcurl_on_socket(CURL *easy, curl_socket_t fd, int what, void *userp, void *
         }
         return 0;
     }
-    if (s == NULL && (s = sock_new(u, fd, false)) == NULL) {
+    if (s == NULL && (s = sock_new(u, fd)) == NULL) {
         return -1;
     }
     s->wanted = (what & CURL_POLL_IN) != 0 ? UV_READABLE : 0;
@@ -138,15 +140,39 @@ int uvcurl_on_socket(CURL *easy, curl_socket_t fd, int what, void *userp, void *
 
 curl_socket_t uvcurl_on_open(void *clientp, curlsocktype purpose, struct curl_sockaddr *addr)
 {
-    struct uvcurl *u = clientp;
+    struct uvcurl_xfer *x = clientp;
+    struct uvcurl_sock *stale = NULL;
     int fd = socket(addr->family, addr->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, addr->protocol);
 
     (void)purpose;
-    if (fd >= 0 && sock_new(u, fd, true) == NULL) {
-        (void)close(fd);
-        fd = -1;
+    x->has_opened = true;
+    if ((stale = sock_find(x->owner, fd)) != NULL) {
+        /* An attempt that curl closed without a word. It may take the new descriptor for the old
+         * one and not tell again what it waits for. */
+        int wanted = stale->wanted;
+        struct uvcurl_sock *s = NULL;
+
+        sock_close(stale);
+        if ((s = sock_new(x->owner, fd)) != NULL && wanted != 0) {
+            s->wanted = wanted;
+            sock_watch(s, wanted);
+        }
     }
     return fd;
+}
+
+void uvcurl_sock_keep(struct uvcurl_xfer *x)
+{
+    curl_socket_t fd = CURL_SOCKET_BAD;
+    struct uvcurl_sock *s = NULL;
+
+    if (curl_easy_getinfo(x->easy, CURLINFO_ACTIVESOCKET, &fd) != CURLE_OK ||
+        fd == CURL_SOCKET_BAD) {
+        return;
+    }
+    if ((s = sock_find(x->owner, fd)) != NULL || (s = sock_new(x->owner, fd)) != NULL) {
+        s->is_kept = true;
+    }
 }
 
 int uvcurl_on_close(void *clientp, curl_socket_t fd)

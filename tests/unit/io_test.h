@@ -20,18 +20,19 @@
 
 #define IO_TEST_LIMIT_MS 5000U
 
-static void io_on_limit(uv_timer_t *t)
+static inline void io_on_limit(uv_timer_t *t)
 {
     *(bool *)t->data = true;
 }
 
-static void io_on_limit_closed(uv_handle_t *h)
+static inline void io_on_limit_closed(uv_handle_t *h)
 {
     *(bool *)h->data = true;
 }
 
 /* Turns the loop until *flag is at least `want`, or fails the test. */
-static void io_until_at_least(struct loop *l, const unsigned *flag, unsigned want, const char *what)
+static inline void io_until_at_least(struct loop *l, const unsigned *flag, unsigned want,
+                                     const char *what)
 {
     bool is_late = false;
     bool is_closed = false;
