@@ -176,7 +176,7 @@ static void on_drain(struct br_core *c, const struct br_event *ev)
 {
     uint64_t until = c->now_ms + ev->drain_ms;
 
-    if (!c->is_draining || until < c->drain_until_ms) {
+    if (!c->is_draining || (!c->is_leaving && until < c->drain_until_ms)) {
         c->is_draining = true;
         c->drain_until_ms = until;
     }
@@ -197,22 +197,33 @@ static void run_timers(struct br_core *c)
     }
 }
 
-/* Draining is over when nothing runs here, or when its time is. */
+/* Draining is over when nothing runs here, or when its time is. The goodbyes get a moment to be
+ * read: a peer may drop what it has not read yet when the connection ends. */
 static void check_drained(struct br_core *c)
 {
     bool is_idle = c->jobs.count == 0 && c->calls.count == 0;
 
-    if (!c->is_draining || c->is_stopped || (!is_idle && c->now_ms < c->drain_until_ms)) {
+    if (!c->is_draining || c->is_stopped) {
         return;
     }
-    c->is_stopped = true;
+    if (c->is_leaving) {
+        if (c->now_ms >= c->drain_until_ms) {
+            c->is_stopped = true;
+            (void)br_act_add(c, BR_ACT_STOP);
+        }
+        return;
+    }
+    if (!is_idle && c->now_ms < c->drain_until_ms) {
+        return;
+    }
+    c->is_leaving = true;
+    c->drain_until_ms = c->now_ms + BR_GOODBYE_MS;
     for (enum msg_role role = MSG_ROLE_FRONTEND; role < MSG_ROLE_BROKER; role++) {
         LIST_FOREACH_SAFE (k, tmp, &c->peers[role]) {
             br_send_bye(c, CONTAINER_OF(k, struct br_peer, link), NULL, ERR_DRAINING,
                         "the broker is stopping");
         }
     }
-    (void)br_act_add(c, BR_ACT_STOP);
 }
 
 const struct br_act *br_core_step(struct br_core *c, uint64_t now_ms, const struct br_event *ev,

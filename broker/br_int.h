@@ -164,6 +164,7 @@ struct br_place {
 };
 
 #define BR_PLACES_MAX    200000U
+#define BR_GOODBYE_MS    100U
 #define BR_STATS_MAX     (256U * 1024U) /* metrics text of one peer */
 #define BR_RETRY_SOON_MS 1000U
 
@@ -203,6 +204,7 @@ struct br_core {
                         anew */
     uint64_t settle_until_ms;
     bool is_draining;
+    bool is_leaving; /* BYE was said to all */
     bool is_stopped;
     uint64_t drain_until_ms;
     uint64_t ended_since_beat;

@@ -355,6 +355,10 @@ void br_on_hello(struct br_core *c, struct br_peer *p, const struct br_event *ev
         br_peer_bad(c, p, &ev->from, code, text);
         return;
     }
+    if (c->is_leaving) {
+        br_send_bye(c, p, &ev->from, ERR_DRAINING, "the broker is stopping");
+        return;
+    }
     c->joins++;
     p = hello_match(c, p, ev, &m);
     if (p == NULL && (p = peer_new(c, &ev->from, &m)) == NULL) {
