@@ -16,6 +16,7 @@
 
 #define ENV_NAMES_MAX 1000U
 
+/* NOLINTNEXTLINE(readability-function-size): one statement for each row of the table */
 static void cfg_free(struct cfg *c)
 {
     for (unsigned i = 0; i < c->deployment_count; i++) {
@@ -118,6 +119,7 @@ static int load_text(struct cfg_load *l, struct cfg **ret, struct str_view text)
     return 0;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): cfg_load plus the text */
 int cfg_load_text(struct cfg **ret, const char *file, struct str_view text, enum cfg_role role,
                   cfg_notice_cb notice, void *ctx, struct err *e)
 {

@@ -14,7 +14,7 @@ __attribute__((format(printf, 4, 0))) static int fail_v(struct cfg_load *l, cons
 {
     char what[ERR_TEXT_MAX];
 
-    vsnprintf(what, sizeof(what), fmt, ap);
+    (void)vsnprintf(what, sizeof(what), fmt, ap);
     return err_set_param(l->e, ERR_CONFIG, path, "%s:%u: %s: %s", l->file, line, path, what);
 }
 
@@ -38,7 +38,7 @@ int cfg_fail_key(struct cfg_load *l, const struct cfg_node *map, const char *key
     va_list ap;
 
     cfg_node_path(map, path, sizeof(path));
-    snprintf(full, sizeof(full), "%s%s%s", path, path[0] != '\0' ? "." : "", key);
+    (void)snprintf(full, sizeof(full), "%s%s%s", path, path[0] != '\0' ? "." : "", key);
     va_start(ap, fmt);
     int rc = fail_v(l, full, map->line, fmt, ap);
     va_end(ap);
@@ -427,7 +427,7 @@ int cfg_u64_of(struct cfg_load *l, const struct cfg_node *n, uint64_t lo, uint64
         return 0;
     }
     if (v.p == n->text && v.n <= ECHO_MAX) { /* never the value of a variable */
-        snprintf(echo, sizeof(echo), ", not \"%.*s\"", (int)v.n, v.p);
+        (void)snprintf(echo, sizeof(echo), ", not \"%.*s\"", (int)v.n, v.p);
     }
     return cfg_fail(l, n, "must be a whole number from %llu to %llu%s; %s", (unsigned long long)lo,
                     (unsigned long long)hi, echo,

@@ -3,7 +3,8 @@
 #include "base/mem.h"
 #include "config/cfg_load.h"
 
-#define CALLBACK "code_interpreter_interception"
+#define CALLBACK        "code_interpreter_interception"
+#define CALLBACK_PARAMS CALLBACK "_params"
 
 /* On when the callback is listed, or when no callbacks key exists. */
 static int load_callbacks(struct cfg_load *l, const struct cfg_node *settings)
@@ -32,7 +33,7 @@ static int load_params(struct cfg_load *l, const struct cfg_node *root,
     const struct cfg_node *params = NULL;
     const struct cfg_node *specific = NULL;
     bool enabled = true;
-    int rc = cfg_get_map(l, settings, CALLBACK "_params", &params);
+    int rc = cfg_get_map(l, settings, CALLBACK_PARAMS, &params);
 
     if (rc == 0 && params == NULL &&
         (rc = cfg_get_map(l, root, "callback_settings", &specific)) == 0) {
@@ -60,7 +61,7 @@ static int load_params(struct cfg_load *l, const struct cfg_node *root,
 
 static int load_settings(struct cfg_load *l, const struct cfg_node *root)
 {
-    static const char *const known[] = {"callbacks", CALLBACK "_params", "num_retries",
+    static const char *const known[] = {"callbacks", CALLBACK_PARAMS, "num_retries",
                                         "request_timeout", NULL};
     static const char *const router_known[] = {"num_retries", "timeout", NULL};
     const struct cfg_node *settings = NULL;

@@ -198,7 +198,7 @@ static int load_header(struct cfg_load *l, const struct cfg_node *n, char **slot
             return cfg_fail(l, n, "holds a line end or control character; remove it");
         }
     }
-    bytes_init(&line, 64 * 1024);
+    bytes_init(&line, 65536);
     bytes_printf(&line, "%s: ", n->key);
     bytes_put_sv(&line, v);
     if (line.rc == 0) {

@@ -60,7 +60,7 @@ static const struct cfg_node *node_at(const struct cfg_node *own, const char *pa
     if (dot == NULL) {
         return cfg_node_get(own, path);
     }
-    snprintf(head, sizeof(head), "%.*s", (int)(dot - path), path);
+    (void)snprintf(head, sizeof(head), "%.*s", (int)(dot - path), path);
     return cfg_node_get(cfg_node_get(own, head), dot + 1);
 }
 
@@ -113,7 +113,7 @@ static unsigned half_edits(const char *given, const char *path, size_t *ret_len)
 
     *ret_len = strlen(path);
     if (strchr(given, '.') == NULL && path[group] == '.') {
-        snprintf(head, sizeof(head), "%.*s", (int)group, path);
+        (void)snprintf(head, sizeof(head), "%.*s", (int)group, path);
         if (distance(given, head) * 2 < best) { /* a group's name is misspelt */
             best = distance(given, head) * 2;
             *ret_len = group;
@@ -141,7 +141,7 @@ static void nearest(const char *given, char *dst, size_t cap)
         d += strchr(given, '.') != NULL && !is_same_group(given, path_at(i)) && d != 1 ? 8 : 0;
         if (d < best) {
             best = d;
-            snprintf(dst, cap, "%.*s", (int)len, path_at(i));
+            (void)snprintf(dst, cap, "%.*s", (int)len, path_at(i));
         }
     }
 }
@@ -191,7 +191,7 @@ static int check_keys(struct cfg_load *l, const struct cfg_node *own)
             return cfg_fail(l, n, "must be a map; indent its keys below it");
         }
         for (const struct cfg_node *c = n->first; c != NULL; c = c->next) {
-            snprintf(path, sizeof(path), "%s.%s", n->key, c->key);
+            (void)snprintf(path, sizeof(path), "%s.%s", n->key, c->key);
             if (!is_path(path)) {
                 return refuse(l, c, path);
             }
@@ -419,7 +419,7 @@ static int check_endpoints(struct cfg_load *l, const struct cfg_node *own)
         return 0;
     }
     cfg_names_free(c->brokers);
-    snprintf(def, sizeof(def), "ipc://%s/broker.sock", c->run_dir);
+    (void)snprintf(def, sizeof(def), "ipc://%s/broker.sock", c->run_dir);
     if ((c->brokers = mem_calloc(2, sizeof(*c->brokers))) == NULL ||
         (c->brokers[0] = mem_strdup(def)) == NULL) {
         return cfg_nomem(l);

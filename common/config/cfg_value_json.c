@@ -58,6 +58,7 @@ static int put_scalar(struct cfg_load *l, struct bytes *out, const struct cfg_no
     return 0;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the tree, CFG_YAML_DEPTH_MAX */
 static int put_children(struct cfg_load *l, struct bytes *out, const struct cfg_node *n,
                         unsigned roles, bool all_strings)
 {
@@ -85,6 +86,7 @@ static int put_children(struct cfg_load *l, struct bytes *out, const struct cfg_
     return 0;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the tree, CFG_YAML_DEPTH_MAX */
 static int put(struct cfg_load *l, struct bytes *out, const struct cfg_node *n, unsigned roles,
                bool all_strings)
 {
@@ -105,7 +107,7 @@ int cfg_get_json(struct cfg_load *l, const struct cfg_node *map, const char *key
     if ((rc = cfg_get_map(l, map, key, &n)) != 0 || n == NULL) {
         return rc;
     }
-    bytes_init(&out, 256 * 1024);
+    bytes_init(&out, 262144);
     rc = put(l, &out, n, roles, all_strings);
     if (rc == 0 && out.rc != 0) {
         rc = out.rc == ERR_NOMEM ? cfg_nomem(l)

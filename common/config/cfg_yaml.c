@@ -30,6 +30,7 @@ static char *dup_bytes(const void *s, size_t n)
     return mem_strndup(s, n);
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the tree, CFG_YAML_DEPTH_MAX */
 void cfg_node_free(struct cfg_node *n)
 {
     while (n != NULL) {
@@ -95,6 +96,7 @@ static int node_text(struct parse *p, struct cfg_node *n, const void *s, size_t 
     return 0;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): CFG_YAML_DEPTH_MAX levels */
 static int node_copy(struct parse *p, struct cfg_node **ret, const struct cfg_node *src,
                      unsigned line, unsigned depth)
 {
@@ -251,6 +253,7 @@ static int parse_alias(struct parse *p, const yaml_event_t *ev, struct cfg_node 
         (const char *)ev->data.alias.anchor);
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): CFG_YAML_DEPTH_MAX levels */
 static int parse_seq(struct parse *p, struct cfg_node *seq, unsigned depth)
 {
     for (;;) {
@@ -366,6 +369,7 @@ static int merge(struct parse *p, struct cfg_node *map, unsigned depth)
     return merge_one(p, map, src, depth);
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): CFG_YAML_DEPTH_MAX levels */
 static int parse_map(struct parse *p, struct cfg_node *map, unsigned depth)
 {
     for (;;) {
@@ -408,6 +412,7 @@ static int parse_map(struct parse *p, struct cfg_node *map, unsigned depth)
     }
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): CFG_YAML_DEPTH_MAX levels */
 static int parse_value(struct parse *p, const yaml_event_t *ev, struct cfg_node **ret,
                        unsigned depth)
 {

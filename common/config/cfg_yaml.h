@@ -16,12 +16,12 @@
 #include "base/err.h"
 #include "base/str.h"
 
-#define CFG_YAML_FILE_MAX  (1024U * 1024U)
+#define CFG_YAML_FILE_MAX  1048576U
 #define CFG_YAML_DEPTH_MAX 32U
 #define CFG_YAML_NODES_MAX 50000U
-#define CFG_YAML_TEXT_MAX  (4U * 1024U * 1024U) /* all scalars after expansion */
-#define CFG_YAML_KEYS_MAX  2000U                /* of one map */
-#define CFG_YAML_KEY_MAX   256U                 /* bytes of one key */
+#define CFG_YAML_TEXT_MAX  4194304U /* all scalars after expansion */
+#define CFG_YAML_KEYS_MAX  2000U    /* of one map */
+#define CFG_YAML_KEY_MAX   256U     /* bytes of one key */
 
 enum cfg_node_kind { CFG_NODE_SCALAR, CFG_NODE_MAP, CFG_NODE_SEQ };
 

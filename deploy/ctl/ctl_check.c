@@ -21,9 +21,9 @@ static int report(bool is_good, const char *what, const char *detail)
 
 static void on_notice(void *ctx, unsigned line, const char *key, const char *why)
 {
-    const char *file = ctx;
+    const char *const *file = ctx;
 
-    (void)printf("note %s:%u: %s: %s\n", file, line, key, why);
+    (void)printf("note %s:%u: %s: %s\n", *file, line, key, why);
 }
 
 /* The directory, or the nearest one above it that exists, must be writable. */
@@ -113,10 +113,10 @@ static char *zygote_arg(const char *name, const char *value)
 static int check_sandbox(const struct cfg *c, const char *dir)
 {
     char path[640];
-    char *argv[68] = {path, (char *)(uintptr_t) "--check"};
-    char *const envp[] = {
-        (char *)(uintptr_t) "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        NULL};
+    char check_option[] = "--check";
+    char path_variable[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    char *argv[68] = {path, check_option};
+    char *const envp[] = {path_variable, NULL};
     struct os_spawn spawn = {
         .path = path, .argv = argv, .envp = envp, .is_bound = true, .stdout_fd = STDOUT_FILENO};
     struct err e = {0};
@@ -153,6 +153,7 @@ static int check_sandbox(const struct cfg *c, const char *dir)
 
 int ctl_cmd_check(const struct ctl_opts *o)
 {
+    const char *file = o->config;
     struct bytes text = {0};
     struct cfg *c = NULL;
     struct err e = {0};
@@ -163,8 +164,7 @@ int ctl_cmd_check(const struct ctl_opts *o)
     int rc = ctl_read_file(&text, o->config, &e);
 
     if (rc == 0) {
-        rc = ctl_validate(o->config, sv_from(text.p, text.n), on_notice,
-                          (void *)(uintptr_t)o->config, &e);
+        rc = ctl_validate(o->config, sv_from(text.p, text.n), on_notice, &file, &e);
     }
     if (text.p != NULL) {
         mem_wipe(text.p, text.n);

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "io/uvcurl.h"
 
-#define ANSWER_MAX (64U * 1024U * 1024U)
+#define ANSWER_MAX 67108864U
 
 struct exchange {
     struct loop loop;

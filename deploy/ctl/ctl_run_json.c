@@ -38,7 +38,7 @@ static void put_text(FILE *to, const char *text)
     }
 }
 
-static void put_result(const json_t *result)
+static void put_result(json_t *result)
 {
     const char *mime;
     json_t *value;
@@ -48,7 +48,7 @@ static void put_result(const json_t *result)
         text = json_string_value(json_object_get(result, "text"));
     }
     put_text(stdout, text);
-    json_object_foreach((json_t *)(uintptr_t)result, mime, value)
+    json_object_foreach(result, mime, value)
     {
         if (json_is_string(value) && strcmp(mime, "text/plain") != 0 && strcmp(mime, "text") != 0) {
             (void)fprintf(stderr, "[%s, %zu bytes of text]\n", mime, json_string_length(value));
@@ -56,9 +56,9 @@ static void put_result(const json_t *result)
     }
 }
 
-static void put_error(const json_t *error)
+static void put_error(json_t *error)
 {
-    const json_t *traceback = json_object_get(error, "traceback");
+    json_t *traceback = json_object_get(error, "traceback");
     const char *name = json_string_value(json_object_get(error, "name"));
     const char *value = json_string_value(json_object_get(error, "value"));
     size_t i;
@@ -68,7 +68,7 @@ static void put_error(const json_t *error)
         put_text(stderr, json_string_value(traceback));
         return;
     }
-    json_array_foreach((json_t *)(uintptr_t)traceback, i, line)
+    json_array_foreach(traceback, i, line)
     {
         put_text(stderr, json_string_value(line));
     }
@@ -83,7 +83,7 @@ static int show(int status, const struct bytes *answer)
 {
     json_error_t je;
     json_t *doc = json_loadb(answer->p != NULL ? answer->p : "", answer->n, 0, &je);
-    const json_t *error = json_object_get(doc, "error");
+    json_t *error = json_object_get(doc, "error");
     size_t i;
     json_t *result;
     int rc = 0;

@@ -12,19 +12,25 @@
 #define CELL_MAX    128U
 #define DEPTH_MAX   6
 
+static void cell_text(char *dst, size_t cap, const char *s)
+{
+    size_t n = 0;
+
+    for (; s[n] != '\0' && n + 1 < cap; n++) {
+        bool is_control = (unsigned char)s[n] < ' ' || s[n] == 0x7f;
+
+        dst[n] = s[n];
+        if (is_control) { /* none of them to the terminal */
+            dst[n] = '?';
+        }
+    }
+    dst[n] = '\0';
+}
+
 static void cell(char *dst, size_t cap, const json_t *v)
 {
-    dst[0] = '\0';
     if (json_is_string(v)) {
-        const char *s = json_string_value(v);
-        size_t n = 0;
-
-        for (; s[n] != '\0' && n + 1 < cap; n++) {
-            dst[n] = (unsigned char)s[n] < ' ' || s[n] == 0x7f
-                         ? '?'
-                         : s[n]; /* no control bytes to the terminal */
-        }
-        dst[n] = '\0';
+        cell_text(dst, cap, json_string_value(v));
     } else if (json_is_integer(v)) {
         (void)snprintf(dst, cap, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
     } else if (json_is_real(v)) {
@@ -66,7 +72,7 @@ static void column_add(struct table *t, const char *name, const json_t *v)
     }
 }
 
-static void put_table(FILE *to, const json_t *rows)
+static void put_table(FILE *to, json_t *rows)
 {
     struct table t = {.count = 0};
     char text[CELL_MAX];
@@ -75,7 +81,7 @@ static void put_table(FILE *to, const json_t *rows)
     const char *key;
     json_t *v;
 
-    json_array_foreach((json_t *)(uintptr_t)rows, i, row)
+    json_array_foreach(rows, i, row)
     {
         json_object_foreach(row, key, v)
         {
@@ -86,7 +92,7 @@ static void put_table(FILE *to, const json_t *rows)
         (void)fprintf(to, "  %-*s", (int)t.widths[c], t.names[c]);
     }
     (void)fputc('\n', to);
-    json_array_foreach((json_t *)(uintptr_t)rows, i, row)
+    json_array_foreach(rows, i, row)
     {
         for (size_t c = 0; c < t.count; c++) {
             v = json_object_get(row, t.names[c]);
@@ -103,14 +109,15 @@ static bool is_table(const json_t *v)
     return json_is_array(v) && json_array_size(v) > 0 && json_is_object(json_array_get(v, 0));
 }
 
-static void put_object(FILE *to, const json_t *doc, const char *prefix, int depth)
+/* NOLINTNEXTLINE(misc-no-recursion): at most DEPTH_MAX levels */
+static void put_object(FILE *to, json_t *doc, const char *prefix, int depth)
 {
     char text[CELL_MAX];
     char path[256];
     const char *key;
     json_t *v;
 
-    json_object_foreach((json_t *)(uintptr_t)doc, key, v)
+    json_object_foreach(doc, key, v)
     {
         (void)snprintf(path, sizeof(path), "%s%s%s", prefix, prefix[0] != '\0' ? "." : "", key);
         if (is_table(v)) {

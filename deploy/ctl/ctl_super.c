@@ -65,9 +65,9 @@ static int child_spawn(struct ctl_child *c, struct err *e)
 {
     struct ctl_super *s = c->super;
     char path[640];
-    char *argv[] = {path,           (char *)(uintptr_t) "--config",
-                    s->config_path, (char *)(uintptr_t) "--name",
-                    c->name,        NULL};
+    char config_option[] = "--config";
+    char name_option[] = "--name";
+    char *argv[] = {path, config_option, s->config_path, name_option, c->name, NULL};
     char **env = ctl_env_make(s, c->kind);
     bool has_sockets = c->kind == CTL_KIND_FRONTEND && s->listen_count > 0;
     struct os_spawn spawn = {.path = path,
@@ -242,6 +242,7 @@ static void on_phase_limit(uv_timer_t *t)
 static void phase_enter(struct ctl_super *s, int phase);
 
 /* The next kind, when none of the present one is left. */
+/* NOLINTNEXTLINE(misc-no-recursion): one level for each kind of daemon */
 static void phase_step(struct ctl_super *s)
 {
     if (s->phase != CTL_KIND_COUNT && s->phase >= 0 && !any_alive(s, s->phase)) {
@@ -249,6 +250,7 @@ static void phase_step(struct ctl_super *s)
     }
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): one level for each kind of daemon */
 static void phase_enter(struct ctl_super *s, int phase)
 {
     s->phase = phase;

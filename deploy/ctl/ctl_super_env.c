@@ -50,7 +50,7 @@ static bool env_put(char **env, size_t *n, const char *name, const char *value)
     if (value == NULL) {
         return true;
     }
-    bytes_init(&b, 1024 * 1024);
+    bytes_init(&b, 1048576);
     bytes_printf(&b, "%s=", name);
     bytes_put_str(&b, value);
     line = b.rc == 0 ? mem_strndup(b.p, b.n) : NULL;

@@ -84,36 +84,33 @@ static int prepare_dirs(const struct cfg *c, char *lock_path, size_t cap, int *r
 }
 
 static int listen_one(struct ctl_super *s, const char *listen_addr, const char *key,
-                      const char *file, char *ret_addr, size_t cap, struct err *e)
+                      const char *file, struct err *e)
 {
-    int rc = ctl_listen(&s->listen_fds[s->listen_count], ret_addr, cap, listen_addr, key, e);
+    char addr[128];
+    int rc = ctl_listen(&s->listen_fds[s->listen_count], addr, sizeof(addr), listen_addr, key, e);
 
     if (rc != 0) {
         return rc;
     }
-    s->listen_count++;
-    return os_file_replace(s->cfg->run_dir, file, ret_addr, strlen(ret_addr), e);
+    if (s->listen_count++ == 0) {
+        (void)ctl_listen_url(s->url, sizeof(s->url), addr);
+    }
+    return os_file_replace(s->cfg->run_dir, file, addr, strlen(addr), e);
 }
 
 static int open_sockets(struct ctl_super *s, struct err *e)
 {
     const struct cfg *c = s->cfg;
-    char addr[128];
     int rc;
 
     if (c->frontends == 0) {
         return 0;
     }
-    if ((rc = listen_one(s, c->listen, "cofferdam.listen", CTL_HTTP_ADDR, addr, sizeof(addr), e)) !=
-        0) {
+    if ((rc = listen_one(s, c->listen, "cofferdam.listen", CTL_HTTP_ADDR, e)) != 0 ||
+        c->admin_listen[0] == '\0') {
         return rc;
     }
-    (void)ctl_listen_url(s->url, sizeof(s->url), addr);
-    if (c->admin_listen[0] == '\0') {
-        return 0;
-    }
-    return listen_one(s, c->admin_listen, "cofferdam.admin_listen", CTL_ADMIN_ADDR, addr,
-                      sizeof(addr), e);
+    return listen_one(s, c->admin_listen, "cofferdam.admin_listen", CTL_ADMIN_ADDR, e);
 }
 
 static void clean_up(struct ctl_super *s, const char *run_dir, const char *lock_path, int lock)

@@ -8,7 +8,7 @@
 #include "ctl.h"
 #include "os/os_proc.h"
 
-#define FILE_MAX (1024U * 1024U)
+#define FILE_MAX 1048576U
 
 int ctl_complain(const struct err *e)
 {
