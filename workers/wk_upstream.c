@@ -311,6 +311,7 @@ static int start_try(struct wk_up *up, struct err *e)
     req.url = p->text.p;
     req.body_count = put_body(body, up);
     req.ca_file = up->dep->ca_file;
+    req.is_once = !up->is_repeatable; /* libcurl must not send it twice either */
     set_timeouts(&req, up);
     rc = uvcurl_start(p->curl, &up->xfer, &req, &hooks, e);
     mem_wipe(p->text.p, p->text.n); /* it held the key */

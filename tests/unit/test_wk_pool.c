@@ -246,8 +246,12 @@ static void test_retries(void **state)
     assert_int_equal(h->status, 200);
     assert_non_null(strstr(r.requests[r.request_count - 1], "Bearer sk-b"));
     assert_non_null(strstr(r.requests[r.request_count - 1], "{\"model\":\"second\"}"));
-    /* an error status, then nothing but cut connections: the status is worth more */
-    rig_reply_json(&r, "500 Oops", "Retry-After-Ms: 1\r\n", "{\"kept\":1}");
+    /* an error status, then nothing but cut connections: the status is worth more. (A cut on a
+     * reused connection would be sent again by libcurl itself.) */
+    rig_reply(&r,
+              (struct rig_reply){.parts = {"HTTP/1.1 500 Oops\r\nRetry-After-Ms: 1\r\nConnection: "
+                                           "close\r\nContent-Length: 10\r\n\r\n{\"kept\":1}"},
+                                 .does_close = true});
     rig_reply(&r, (struct rig_reply){.parts = {NULL}, .does_close = true});
     rig_reply(&r, (struct rig_reply){.parts = {NULL}, .does_close = true});
     job.number = 6;
