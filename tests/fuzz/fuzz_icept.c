@@ -1,6 +1,6 @@
 /* A hostile provider: the whole loop with a fake job. First byte: surface, stream, piece; the rest
- * is the first answer. The job ends exactly once (the fake checks), and an internal call never
- * reaches the client. */
+ * is the first answer. The job ends exactly once (the fake checks), and what the client gets is
+ * well formed. */
 #include <stdint.h>
 #include <stdlib.h>
 
