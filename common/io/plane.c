@@ -43,7 +43,8 @@ struct plane {
     bool is_monitor_armed; /* it was read until nothing was left, once */
     void (*on_closed)(void *ctx);
     void *closed_ctx;
-    char zap_domain[32]; /* "" = no CURVE */
+    struct plane_addr_file file; /* of a bound ipc endpoint */
+    char zap_domain[32];         /* "" = no CURVE */
     char endpoint[MSG_ENDPOINT_MAX + 1];
 };
 
@@ -550,9 +551,11 @@ static int transport_start(struct plane *p, struct err *e)
     if (zmq_bind(p->sock, p->endpoint) != 0) {
         return plane_zmq_err(e, p->endpoint);
     }
-    return zmq_getsockopt(p->sock, ZMQ_LAST_ENDPOINT, p->endpoint, &n) == 0
-               ? 0
-               : plane_zmq_err(e, p->endpoint);
+    if (zmq_getsockopt(p->sock, ZMQ_LAST_ENDPOINT, p->endpoint, &n) != 0) {
+        return plane_zmq_err(e, p->endpoint);
+    }
+    p->file = plane_addr_file(p->endpoint);
+    return 0;
 }
 
 static int watch_start(struct plane *p, struct err *e)
@@ -591,6 +594,7 @@ static void sockets_close(struct plane *p)
         (void)zmq_close(p->monitor);
     }
     if (p->sock != NULL) {
+        plane_addr_remove(p->endpoint, p->file);
         (void)zmq_close(p->sock);
     }
     p->monitor = p->sock = NULL;

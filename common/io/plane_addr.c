@@ -119,3 +119,23 @@ int plane_addr_prepare(const char *endpoint, struct err *e)
     }
     return 0;
 }
+
+struct plane_addr_file plane_addr_file(const char *endpoint)
+{
+    const char *path = endpoint + strlen(IPC_PREFIX);
+    struct stat st;
+
+    if (!has_prefix(endpoint, IPC_PREFIX) || lstat(path, &st) != 0) {
+        return (struct plane_addr_file){0, 0};
+    }
+    return (struct plane_addr_file){st.st_dev, st.st_ino};
+}
+
+void plane_addr_remove(const char *endpoint, struct plane_addr_file file)
+{
+    struct plane_addr_file now = plane_addr_file(endpoint);
+
+    if (file.ino != 0 && now.dev == file.dev && now.ino == file.ino) {
+        (void)unlink(endpoint + strlen(IPC_PREFIX));
+    }
+}

@@ -54,6 +54,14 @@ int plane_addr_check(const char *endpoint, bool has_curve, struct err *e);
 /* ipc://: creates the directory, refuses a path where somebody listens, removes a stale socket.
  * Others: nothing. */
 int plane_addr_prepare(const char *endpoint, struct err *e);
+/* The socket file of a bound ipc:// endpoint, {0, 0} for others. */
+struct plane_addr_file {
+    uint64_t dev, ino;
+};
+struct plane_addr_file plane_addr_file(const char *endpoint);
+/* Removes the file if it is still that one: libzmq leaves it behind, and a successor may have bound
+ * already. */
+void plane_addr_remove(const char *endpoint, struct plane_addr_file file);
 
 /* The authentication handler of the process. A domain names one ROUTER and its admitted keys (Z85,
  * copied). */

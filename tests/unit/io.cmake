@@ -1,5 +1,7 @@
 cfd_unit_test(test_closer SOURCES unit/test_closer.c LINKS cfd_io)
 cfd_unit_test(test_loop SOURCES unit/test_loop.c LINKS cfd_io)
 cfd_unit_test(test_plane SOURCES unit/test_plane.c LINKS cfd_io)
+cfd_unit_test(test_plane_curve SOURCES unit/test_plane_curve.c LINKS cfd_io)
+cfd_unit_test(test_link SOURCES unit/test_link.c LINKS cfd_io)
 cfd_unit_test(test_uvcurl SOURCES unit/test_uvcurl.c LINKS cfd_curl)
 cfd_unit_test(test_uvcurl_text SOURCES unit/test_uvcurl_text.c LINKS cfd_curl PkgConfig::CURL)
