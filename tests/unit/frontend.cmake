@@ -1,1 +1,5 @@
 cfd_unit_test(test_fe_http SOURCES unit/test_fe_http.c LINKS cfd_fe_http)
+cfd_unit_test(test_http1_write SOURCES unit/test_http1_write.c LINKS cfd_fe_http)
+cfd_unit_test(test_fe_route SOURCES unit/test_fe_route.c LINKS cfd_fe_http)
+cfd_unit_test(test_fe_auth SOURCES unit/test_fe_auth.c LINKS cfd_fe_access)
+cfd_unit_test(test_fe_sse SOURCES unit/test_fe_sse.c LINKS cfd_fe_sse PkgConfig::JANSSON)
