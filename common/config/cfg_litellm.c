@@ -4,7 +4,7 @@
 #include "config/cfg_load.h"
 
 #define CALLBACK        "code_interpreter_interception"
-#define CALLBACK_PARAMS CALLBACK "_params"
+#define CALLBACK_PARAMS "code_interpreter_interception_params"
 
 /* On when the callback is listed, or when no callbacks key exists. */
 static int load_callbacks(struct cfg_load *l, const struct cfg_node *settings)
