@@ -16,37 +16,8 @@
 #define PAYLOAD_COPY_MAX  4096U
 /* Sending: below, a copy is cheaper than a reference that another thread drops. */
 #define SEND_COPY_MAX     1024U
-#define HWM_DEFAULT       10000
-#define LINGER_MS         500
-#define RECONNECT_MS      20
-#define RECONNECT_MAX_MS  500
 #define WRITABLE_RETRY_MS 5U
-#define ROUTING_ID_MAX    64U
 #define PARTS_MAX         3U /* routing id, frame 0, frame 1 */
-
-struct plane {
-    struct plane_turn turn;
-    struct plane_set *set;
-    struct plane_hooks hooks;
-    enum plane_kind kind;
-    void *sock;
-    void *monitor;
-    uv_poll_t poll;
-    uv_poll_t monitor_poll;
-    uv_timer_t retry; /* on_writable of a ROUTER: which peer has room is not told */
-    struct closer closer;
-    bool is_up;
-    bool is_in_turn;  /* receiving: sends need no mark, the turn ends with a look */
-    bool wants_write; /* ERR_AGAIN was returned */
-    bool may_be_writable;
-    bool is_bad_told;      /* a failing handshake is reported once until it works */
-    bool is_monitor_armed; /* it was read until nothing was left, once */
-    void (*on_closed)(void *ctx);
-    void *closed_ctx;
-    struct plane_addr_file file; /* of a bound ipc endpoint */
-    char zap_domain[32];         /* "" = no CURVE */
-    char endpoint[MSG_ENDPOINT_MAX + 1];
-};
 
 static void bad(struct plane *p, struct str_view peer, const struct err *e)
 {
@@ -438,127 +409,9 @@ int plane_send(struct plane *p, struct str_view peer, struct str_view frame0, st
     return rc;
 }
 
-/* --- open and close -------------------------------------------------------------------------- */
+/* --- begin and end --------------------------------------------------------------------------- */
 
-static int opt_int(void *sock, int name, int v)
-{
-    return zmq_setsockopt(sock, name, &v, sizeof(v));
-}
-
-static int options_set(struct plane *p, const struct plane_opts *o, struct err *e)
-{
-    int64_t size_max = MSG_PAYLOAD_MAX;
-    int rc = opt_int(p->sock, ZMQ_LINGER, LINGER_MS);
-
-    rc |= opt_int(p->sock, ZMQ_SNDHWM, o->send_hwm > 0 ? o->send_hwm : HWM_DEFAULT);
-    rc |= opt_int(p->sock, ZMQ_RCVHWM, o->recv_hwm > 0 ? o->recv_hwm : HWM_DEFAULT);
-    rc |= zmq_setsockopt(p->sock, ZMQ_MAXMSGSIZE, &size_max, sizeof(size_max));
-    if (strncmp(p->endpoint, "tcp://", 6) == 0) {
-        rc |= opt_int(p->sock, ZMQ_TCP_KEEPALIVE, 1);
-        rc |= opt_int(p->sock, ZMQ_TCP_KEEPALIVE_IDLE, 30);
-        rc |= opt_int(p->sock, ZMQ_IPV6, strchr(p->endpoint, '[') != NULL);
-    }
-    if (p->kind == PLANE_ROUTER) {
-        rc |= opt_int(p->sock, ZMQ_ROUTER_MANDATORY, 1);
-        rc |= opt_int(p->sock, ZMQ_ROUTER_HANDOVER, 1);
-    } else {
-        rc |= opt_int(p->sock, ZMQ_IMMEDIATE, 1);
-        rc |= opt_int(p->sock, ZMQ_RECONNECT_IVL, RECONNECT_MS);
-        rc |= opt_int(p->sock, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS);
-    }
-    if (rc == 0 && p->kind == PLANE_DEALER && o->routing_id != NULL) {
-        size_t n = strlen(o->routing_id);
-
-        if (n == 0 || n > ROUTING_ID_MAX) {
-            return err_set(e, ERR_CONFIG, "a process name must have 1 to %u bytes", ROUTING_ID_MAX);
-        }
-        rc = zmq_setsockopt(p->sock, ZMQ_ROUTING_ID, o->routing_id, n);
-    }
-    return rc == 0 ? 0 : plane_zmq_err(e, "cannot set socket options");
-}
-
-static bool has_key(const char *key)
-{
-    return key != NULL && key[0] != '\0';
-}
-
-static bool has_curve(const struct plane_curve *c)
-{
-    return c != NULL && (has_key(c->secret_key) || has_key(c->public_key));
-}
-
-static int key_set(void *sock, int name, const char *key, const char *what, struct err *e)
-{
-    if (!has_key(key) || strlen(key) != 40 || zmq_setsockopt(sock, name, key, 40) != 0) {
-        return err_set(e, ERR_CONFIG,
-                       "the CURVE %s key is missing or not a Z85 key of 40 characters", what);
-    }
-    return 0;
-}
-
-static int curve_set(struct plane *p, const struct plane_curve *c, struct err *e)
-{
-    static _Atomic unsigned next_domain;
-    int rc = key_set(p->sock, ZMQ_CURVE_SECRETKEY, c->secret_key, "secret", e);
-
-    if (rc != 0 || (rc = key_set(p->sock, ZMQ_CURVE_PUBLICKEY, c->public_key, "public", e)) != 0) {
-        return rc;
-    }
-    if (p->kind == PLANE_DEALER) {
-        return key_set(p->sock, ZMQ_CURVE_SERVERKEY, c->server_key, "server", e);
-    }
-    (void)snprintf(p->zap_domain, sizeof(p->zap_domain), "cofferdam-%u", next_domain++);
-    if ((rc = plane_zap_add(p->set, p->zap_domain, c->allowed, e)) != 0) {
-        return rc;
-    }
-    if (opt_int(p->sock, ZMQ_CURVE_SERVER, 1) != 0 ||
-        zmq_setsockopt(p->sock, ZMQ_ZAP_DOMAIN, p->zap_domain, strlen(p->zap_domain)) != 0) {
-        return plane_zmq_err(e, "cannot turn CURVE on");
-    }
-    return 0;
-}
-
-static int monitor_open(struct plane *p, struct err *e)
-{
-    static _Atomic unsigned next_monitor;
-    int events = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                 ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-    char name[64];
-
-    if (p->kind == PLANE_DEALER) {
-        events |= ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED;
-    }
-    (void)snprintf(name, sizeof(name), "inproc://cofferdam-monitor-%u", next_monitor++);
-    if (zmq_socket_monitor(p->sock, name, events) != 0 ||
-        (p->monitor = zmq_socket(p->set->zmq, ZMQ_PAIR)) == NULL ||
-        opt_int(p->monitor, ZMQ_LINGER, 0) != 0 || zmq_connect(p->monitor, name) != 0) {
-        return plane_zmq_err(e, "cannot watch the connection");
-    }
-    return 0;
-}
-
-static int transport_start(struct plane *p, struct err *e)
-{
-    size_t n = sizeof(p->endpoint);
-    int rc = 0;
-
-    if (p->kind == PLANE_DEALER) {
-        return zmq_connect(p->sock, p->endpoint) == 0 ? 0 : plane_zmq_err(e, p->endpoint);
-    }
-    if ((rc = plane_addr_prepare(p->endpoint, e)) != 0) {
-        return rc;
-    }
-    if (zmq_bind(p->sock, p->endpoint) != 0) {
-        return plane_zmq_err(e, p->endpoint);
-    }
-    if (zmq_getsockopt(p->sock, ZMQ_LAST_ENDPOINT, p->endpoint, &n) != 0) {
-        return plane_zmq_err(e, p->endpoint);
-    }
-    p->file = plane_addr_file(p->endpoint);
-    return 0;
-}
-
-static int watch_start(struct plane *p, struct err *e)
+int plane_watch(struct plane *p, struct err *e)
 {
     uv_os_sock_t fd = -1;
     uv_os_sock_t monitor_fd = -1;
@@ -581,13 +434,14 @@ static int watch_start(struct plane *p, struct err *e)
     (void)uv_timer_init(uv, &p->retry);
     closer_add(&p->closer);
     p->retry.data = p;
+    p->turn.fn = on_turn;
     (void)uv_poll_start(&p->poll, UV_READABLE, on_readable);
     (void)uv_poll_start(&p->monitor_poll, UV_READABLE, on_monitor);
-    plane_set_mark(p->set, &p->turn);
+    plane_set_mark(p->set, &p->turn); /* edges from before the watch began */
     return 0;
 }
 
-static void sockets_close(struct plane *p)
+void plane_sockets_close(struct plane *p)
 {
     if (p->monitor != NULL) {
         (void)zmq_socket_monitor(p->sock, NULL, 0);
@@ -600,7 +454,7 @@ static void sockets_close(struct plane *p)
     p->monitor = p->sock = NULL;
 }
 
-static void on_handles_closed(void *ctx)
+void plane_on_closed(void *ctx)
 {
     struct plane *p = ctx;
     void (*on_closed)(void *ctx) = p->on_closed;
@@ -614,41 +468,6 @@ static void on_handles_closed(void *ctx)
     if (on_closed != NULL) {
         on_closed(closed_ctx);
     }
-}
-
-int plane_open(struct plane **ret, struct loop *loop, const struct plane_opts *opts,
-               const struct plane_hooks *hooks, struct err *e)
-{
-    struct plane *p = NULL;
-    int rc = plane_addr_check(opts->endpoint, has_curve(opts->curve), e);
-
-    if (rc != 0) {
-        return rc;
-    }
-    if ((p = mem_zalloc(sizeof(*p))) == NULL) {
-        return err_set(e, ERR_NOMEM, NULL);
-    }
-    if ((rc = plane_set_get(&p->set, loop, e)) != 0) {
-        mem_free(p);
-        return rc;
-    }
-    closer_init(&p->closer, on_handles_closed, p);
-    p->turn.fn = on_turn; /* marked by watch_start: edges from before the watch began */
-    p->hooks = *hooks;
-    p->kind = opts->kind;
-    (void)snprintf(p->endpoint, sizeof(p->endpoint), "%s", opts->endpoint);
-    if ((p->sock = zmq_socket(p->set->zmq, p->kind == PLANE_ROUTER ? ZMQ_ROUTER : ZMQ_DEALER)) ==
-        NULL) {
-        rc = plane_zmq_err(e, "cannot create a socket");
-    } else if ((rc = options_set(p, opts, e)) == 0 && (rc = monitor_open(p, e)) == 0 &&
-               (!has_curve(opts->curve) || (rc = curve_set(p, opts->curve, e)) == 0) &&
-               (rc = transport_start(p, e)) == 0 && (rc = watch_start(p, e)) == 0) {
-        *ret = p;
-        return 0;
-    }
-    sockets_close(p);
-    closer_finish(&p->closer); /* frees p, now or when the handles have closed */
-    return rc;
 }
 
 bool plane_is_up(const struct plane *p)
@@ -672,10 +491,5 @@ void plane_close(struct plane *p, void (*on_closed)(void *ctx), void *ctx)
     closer_close_one(&p->closer, (uv_handle_t *)&p->monitor_poll);
     closer_close_one(&p->closer, (uv_handle_t *)&p->retry);
     closer_finish(&p->closer);
-    sockets_close(p); /* after uv let go of the descriptors */
-}
-
-int plane_curve_keypair(char public_key[41], char secret_key[41])
-{
-    return zmq_curve_keypair(public_key, secret_key) == 0 ? 0 : ERR_NOT_IMPLEMENTED;
+    plane_sockets_close(p); /* after uv let go of the descriptors */
 }

@@ -23,6 +23,10 @@ struct plane_turn {
     void (*fn)(struct plane_turn *t);
 };
 
+struct plane_addr_file {
+    uint64_t dev, ino;
+};
+
 /* All planes of one loop. One prepare handle looks at the marked ones; the idle handle keeps the
  * loop awake while there is more to do than one turn allows. */
 struct plane_set {
@@ -36,6 +40,35 @@ struct plane_set {
     struct closer closer;
     struct plane_zap *zap; /* owned; NULL until the first CURVE ROUTER */
 };
+
+struct plane {
+    struct plane_turn turn;
+    struct plane_set *set;
+    struct plane_hooks hooks;
+    enum plane_kind kind;
+    void *sock;
+    void *monitor;
+    uv_poll_t poll;
+    uv_poll_t monitor_poll;
+    uv_timer_t retry; /* on_writable of a ROUTER: which peer has room is not told */
+    struct closer closer;
+    bool is_up;
+    bool is_in_turn;  /* receiving: sends need no mark, the turn ends with a look */
+    bool wants_write; /* ERR_AGAIN was returned */
+    bool may_be_writable;
+    bool is_bad_told;      /* a failing handshake is reported once until it works */
+    bool is_monitor_armed; /* it was read until nothing was left, once */
+    void (*on_closed)(void *ctx);
+    void *closed_ctx;
+    struct plane_addr_file file; /* of a bound ipc endpoint */
+    char zap_domain[32];         /* "" = no CURVE */
+    char endpoint[MSG_ENDPOINT_MAX + 1];
+};
+
+/* plane.c: starts watching an opened plane; closes its sockets; the end of its last handle. */
+int plane_watch(struct plane *p, struct err *e);
+void plane_sockets_close(struct plane *p);
+void plane_on_closed(void *plane);
 
 /* The set of the loop, made when there is none; takes a reference. */
 int plane_set_get(struct plane_set **ret, struct loop *loop, struct err *e);
@@ -55,9 +88,6 @@ int plane_addr_check(const char *endpoint, bool has_curve, struct err *e);
  * Others: nothing. */
 int plane_addr_prepare(const char *endpoint, struct err *e);
 /* The socket file of a bound ipc:// endpoint, {0, 0} for others. */
-struct plane_addr_file {
-    uint64_t dev, ino;
-};
 struct plane_addr_file plane_addr_file(const char *endpoint);
 /* Removes the file if it is still that one: libzmq leaves it behind, and a successor may have bound
  * already. */
