@@ -16,6 +16,7 @@
 
 #include "sb_zygote_proto.h"
 #include "zg_check.h"
+#include "zg_mem.h"
 #include "zg_python.h"
 #include "zg_spawn.h"
 #include "zg_tid.h"
@@ -185,6 +186,8 @@ static int start(const struct zg_opts *o, struct zg_err *e)
         return zg_fail(e, 0,
                        "an imported module started threads: forked sandboxes would be broken");
     }
+    zg_mem_seal();
+    (void)zg_mem_collapse();
     zoo.jail.data_bytes = data_bytes() + o->memory_bytes;
     return zg_spawn_prepare(&zoo, e);
 }

@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 
+#include "zg_mem.h"
 #include "zg_out.h"
 #include "zg_runner.h"
 
@@ -114,6 +115,7 @@ static int python_fail(struct zg_err *e, const char *what)
 
 static int interpreter_start(struct zg_err *e)
 {
+    PyObjectArenaAllocator arenas = {NULL, zg_mem_arena_alloc, zg_mem_arena_free};
     PyPreConfig pre;
     PyConfig config;
 
@@ -124,6 +126,7 @@ static int interpreter_start(struct zg_err *e)
     if (PyStatus_Exception(st) != 0) {
         return zg_fail(e, 0, "python: %s", st.err_msg);
     }
+    PyObject_SetArenaAllocator(&arenas);
     if (PyImport_AppendInittab("_cofferdam", module_init) != 0) {
         return zg_fail(e, 0, "python: cannot add the built-in module");
     }
