@@ -83,6 +83,7 @@ static const char *build_headers(struct bytes *out, const struct fe_request *r,
     struct str_view lines = sv_from(out->p, out->n);
     bool has_type = has_header(lines, SV_LIT("content-type"));
     bool has_cache = has_header(lines, SV_LIT("cache-control"));
+    bool has_accel = has_header(lines, SV_LIT("x-accel-buffering"));
 
     if (bad > 0) {
         LOG(PEER_BAD, &r->rid, KV_S("detail", "malformed header lines from a worker"),
@@ -98,7 +99,9 @@ static const char *build_headers(struct bytes *out, const struct fe_request *r,
         if (!has_cache) {
             bytes_put_str(out, "cache-control: no-cache\r\n");
         }
-        bytes_put_str(out, "x-accel-buffering: no\r\n");
+        if (!has_accel) {
+            bytes_put_str(out, "x-accel-buffering: no\r\n");
+        }
     }
     if (has_type) {
         return NULL;
