@@ -146,8 +146,11 @@ struct br_call {
     struct br_place *place; /* NULL = none */
     struct list_link parked_link;
     uint64_t parked_until_ms;
-    struct buf *frame0;  /* owned while parked */
-    struct buf *payload; /* owned while parked */
+    uint32_t timeout_ms;     /* of the run */
+    uint64_t doubt_until_ms; /* its sandboxd greeted anew: the call may never have reached it; 0 =
+                                no doubt */
+    struct buf *frame0;      /* owned while parked */
+    struct buf *payload;     /* owned while parked */
     char owner[MSG_NAME_MAX + 1];
     struct br_call *free_next;
 };
@@ -191,6 +194,7 @@ struct br_core {
     struct heap turns;  /* tenants with waiting jobs */
     struct heap ready;  /* workers with credit */
     struct heap timers; /* jobs that wait for something */
+    bool has_doubts;    /* some call has doubt_until_ms */
     struct list parked; /* calls without a sandboxd, by parked_until_ms */
     struct br_job *free_jobs;
     struct br_tenant *free_tenants;
@@ -358,6 +362,9 @@ int br_on_sbx_event(struct br_core *c, struct br_peer *p, const struct br_event 
 int br_on_sbx_result(struct br_core *c, struct br_peer *p, const struct br_event *ev);
 void br_sbx_worker_gone(struct br_core *c, struct br_peer *wk);
 void br_sbx_sandboxd_gone(struct br_core *c, struct br_peer *sbx);
+/* The same sandboxd on a new connection: what was on its way to it may be lost. */
+void br_sbx_sandboxd_back(struct br_core *c, struct br_peer *sbx);
+void br_sbx_sweep_doubts(struct br_core *c);
 void br_sbx_job_ended(struct br_core *c, struct br_job *job);
 void br_sbx_unpark(struct br_core *c);
 void br_sbx_tick(struct br_core *c);

@@ -98,6 +98,7 @@ void br_live_tick(struct br_core *c)
         c->alive_floor_ms = c->now_ms;
     }
     drop_silent(c);
+    br_sbx_sweep_doubts(c);
     br_live_tell_counts(c);
     send_beats(c, MSG_ROLE_FRONTEND, MSG_ROLE_SANDBOXD);
     c->ended_per_s = (c->ended_per_s * 7U + (unsigned)c->ended_since_beat * 16U) / 8U;

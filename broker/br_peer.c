@@ -337,6 +337,7 @@ static void hello_take(struct br_core *c, struct br_peer *p, const struct br_eve
         p->capacity = m->capacity;
     }
     if (p->role == MSG_ROLE_SANDBOXD) {
+        br_sbx_sandboxd_back(c, p);
         br_sbx_unpark(c);
     }
 }

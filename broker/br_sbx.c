@@ -5,7 +5,8 @@
 
 #include "base/mem.h"
 
-#define CALL_POOL_MAX 1024U
+#define CALL_POOL_MAX    1024U
+#define DOUBT_DEFAULT_MS 60000U /* for a call without a time limit of its own */
 
 #define ATTEMPT_BITS 8U
 #define NUMBER_MAX   (BR_CALL_OWN >> ATTEMPT_BITS) /* of a worker's call; this one is never used */
@@ -260,6 +261,7 @@ static void call_start(struct br_core *c, struct br_peer *wk, struct br_job *job
     call->call = m->call;
     call->op = m->op;
     call->scope = m->scope;
+    call->timeout_ms = m->timeout_ms;
     (void)sv_copy(call->owner, sizeof(call->owner), m->owner);
     br_table_put(&c->calls, &call->node, call_hash(c, &call->rid, call->attempt, call->call));
     call_set_worker(call, wk);
@@ -384,6 +386,7 @@ static struct br_call *answer_route(struct br_core *c, struct br_peer *sbx,
         c->counts.unknown++;
         return NULL;
     }
+    call->doubt_until_ms = 0;
     if (call->wk != NULL) {
         answer_pass(c, call->wk, ev, folded);
     }
@@ -440,6 +443,42 @@ void br_sbx_sandboxd_gone(struct br_core *c, struct br_peer *sbx)
     }
     LIST_FOREACH_SAFE (k, tmp, &sbx->boxes) {
         job_set_box(CONTAINER_OF(k, struct br_job, sbx_link), NULL, NULL);
+    }
+}
+
+void br_sbx_sandboxd_back(struct br_core *c, struct br_peer *sbx)
+{
+    LIST_FOREACH_SAFE (k, tmp, &sbx->calls) {
+        struct br_call *call = CONTAINER_OF(k, struct br_call, sbx_link);
+
+        call->doubt_until_ms = c->now_ms + c->limits.limbo_ms +
+                               (call->timeout_ms != 0 ? call->timeout_ms : DOUBT_DEFAULT_MS);
+        c->has_doubts = true;
+    }
+}
+
+void br_sbx_sweep_doubts(struct br_core *c)
+{
+    if (!c->has_doubts) {
+        return;
+    }
+    c->has_doubts = false;
+    LIST_FOREACH_SAFE (p, tmp_p, &c->peers[MSG_ROLE_SANDBOXD]) {
+        LIST_FOREACH_SAFE (k, tmp, &CONTAINER_OF(p, struct br_peer, link)->calls) {
+            struct br_call *call = CONTAINER_OF(k, struct br_call, sbx_link);
+
+            if (call->doubt_until_ms == 0) {
+                continue;
+            }
+            if (call->doubt_until_ms > c->now_ms) {
+                c->has_doubts = true;
+            } else {
+                call_answer(c, call, ERR_SANDBOX_LOST,
+                            call->op == MSG_SBX_RUN ? MSG_SBX_NOTE_INTERRUPTED : 0,
+                            "the connection to the sandbox host was lost during this call; effects "
+                            "unknown");
+            }
+        }
     }
 }
 

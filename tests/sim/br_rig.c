@@ -251,6 +251,9 @@ void rig_send(struct rig *r, const char *from, struct bytes *out, int rc, struct
     assert_int_equal(rc, 0);
     ev.frame0 = ev.fields = sv_from(out->p, out->n);
     assert_int_equal(msg_head_decode(&ev.head, &ev.fields), 0);
+    if (r->on_in != NULL) {
+        r->on_in(r->ctx, from, &ev.head);
+    }
     rig_step(r, &ev);
 }
 
@@ -362,6 +365,7 @@ void rig_call(struct rig *r, const char *wk, uint32_t request, uint8_t attempt, 
     struct msg_body_SBX_CALL m = {.call = call,
                                   .op = (uint8_t)op,
                                   .scope = (uint8_t)scope,
+                                  .timeout_ms = 10000,
                                   .session = scope == MSG_SCOPE_SESSION ? SV_LIT("s") : SV_LIT("")};
 
     RIG_SEND(r, wk, SBX_CALL, &h, &m, NULL);

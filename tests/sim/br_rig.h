@@ -27,7 +27,8 @@ struct rig {
     bool shows_beats;  /* HEARTBEAT and WELCOME lines too */
     uint8_t instance;  /* of the next HELLO; the same value = the same process */
     void (*on_out)(void *ctx, const struct rig_out *o); /* instead of text */
-    void (*on_stop)(void *ctx);
+    void (*on_in)(void *ctx, const char *from,
+                  const struct msg_head *h); /* for tracing; may be NULL */
     void *ctx;
 };
 
