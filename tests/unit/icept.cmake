@@ -1,6 +1,6 @@
 # The loop with a fake job: the worker's own functions are replaced, its pure rules (wk_scan, wk_headers) are the real ones.
 set(ICEPT_FAKES support/fake_job.c support/fake_model.c support/fake_client.c unit/icept_scenario.c
-    ${CMAKE_SOURCE_DIR}/workers/wk_scan.c ${CMAKE_SOURCE_DIR}/workers/wk_headers.c)
+    ${CMAKE_SOURCE_DIR}/workers/wk_lex.c ${CMAKE_SOURCE_DIR}/workers/wk_scan.c ${CMAKE_SOURCE_DIR}/workers/wk_headers.c)
 cfd_unit_test(test_icept SOURCES unit/test_icept.c ${ICEPT_FAKES}
     LINKS cfd_icept cfd_config cfd_proto cfd_base PkgConfig::JANSSON)
 target_include_directories(test_icept PRIVATE support unit ${CMAKE_SOURCE_DIR}/workers)
@@ -15,6 +15,6 @@ foreach(t test_wk_run test_wk_sse test_ic_json test_ic_args test_ic_output)
     target_include_directories(${t} PRIVATE support ${ICEPT_DIR})
 endforeach()
 cfd_unit_test(test_ic_request SOURCES unit/test_ic_request.c support/fake_job.c
-    ${CMAKE_SOURCE_DIR}/workers/wk_scan.c ${CMAKE_SOURCE_DIR}/workers/wk_headers.c
+    ${CMAKE_SOURCE_DIR}/workers/wk_lex.c ${CMAKE_SOURCE_DIR}/workers/wk_scan.c ${CMAKE_SOURCE_DIR}/workers/wk_headers.c
     LINKS cfd_icept cfd_config cfd_proto cfd_base PkgConfig::JANSSON)
 target_include_directories(test_ic_request PRIVATE support ${CMAKE_SOURCE_DIR}/workers)

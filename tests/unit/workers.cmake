@@ -1,5 +1,5 @@
 set(WK ${CMAKE_SOURCE_DIR}/workers)
-cfd_unit_test(test_wk_scan SOURCES unit/test_wk_scan.c ${WK}/wk_scan.c LINKS cfd_base)
+cfd_unit_test(test_wk_scan SOURCES unit/test_wk_scan.c ${WK}/wk_scan.c ${WK}/wk_lex.c LINKS cfd_base)
 cfd_unit_test(test_wk_retry SOURCES unit/test_wk_retry.c ${WK}/wk_retry.c ${WK}/wk_headers.c LINKS cfd_base)
 cfd_unit_test(test_wk_deploy SOURCES unit/test_wk_deploy.c ${WK}/wk_deploy.c LINKS cfd_config)
 cfd_unit_test(test_wk_out SOURCES unit/test_wk_out.c ${WK}/wk_out.c LINKS cfd_io cfd_config)
