@@ -77,6 +77,8 @@ struct fe_conn {
     struct tenant_id tenant;
     unsigned sessions_max;
     char key_name[32];
+    char method[8];      /* for the log */
+    char client_rid[64]; /* the client's own x-request-id: logged, never used as a key */
     struct bytes body;
     struct fe_request *req; /* a job; owned by fe_request, which clears this */
     struct err early;       /* code != 0: refused, answered when the request is complete */

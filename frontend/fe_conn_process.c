@@ -12,10 +12,23 @@
 #include "fe_local.h"
 #include "fe_request.h"
 
+/* Request ids come from a pool, so that not every request costs a system call. */
+static void rid_take(struct request_id *ret)
+{
+    static struct request_id pool[64];
+    static unsigned left;
+
+    if (left == 0) {
+        id_random(pool, sizeof(pool));
+        left = sizeof(pool) / sizeof(pool[0]);
+    }
+    *ret = pool[--left];
+}
+
 static void request_begin(struct fe_conn *c)
 {
     memcpy(c->rid_text, "req_", 4);
-    id_random(c->rid.b, sizeof(c->rid.b));
+    rid_take(&c->rid);
     hex_encode(c->rid_text + 4, c->rid.b, sizeof(c->rid.b));
     c->has_rid = true;
     c->route = (struct fe_route){.label = "none", .methods = ""};
@@ -28,7 +41,7 @@ static void request_begin(struct fe_conn *c)
     c->bytes_out = 0;
     c->ready_us = c->first_us = 0;
     c->sessions_max = 0;
-    c->key_name[0] = '\0';
+    c->key_name[0] = c->method[0] = c->client_rid[0] = '\0';
     memset(&c->tenant, 0, sizeof(c->tenant));
     fe_conn_move(c, FE_CONN_HEAD, "first byte");
 }
@@ -107,8 +120,13 @@ static void on_head(struct fe_conn *c)
 {
     const struct fe_http_head *head = fe_http_head(c->http);
     uint64_t cap = c->fe->cfg->body_max_bytes;
+    struct str_view client_rid = {NULL, 0};
 
     c->is_head_request = head->method == MSG_METHOD_HEAD;
+    (void)sv_copy(c->method, sizeof(c->method), head->method_text);
+    if (fe_http_find(head, "x-request-id", &client_rid) != 0) {
+        (void)sv_copy(c->client_rid, sizeof(c->client_rid), client_rid);
+    }
     c->must_close = !head->is_keep_alive;
     c->body_start_ms = uv_now(&c->fe->loop.uv);
     fe_conn_move(c, FE_CONN_BODY, "head complete");
