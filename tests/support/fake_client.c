@@ -291,9 +291,7 @@ json_t *fc_responses_stream(struct str_view text, const char **ret_type, unsigne
     return response;
 }
 
-/* --- chat
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- chat --- */
 
 static void merge_calls(json_t *message, const json_t *deltas)
 {

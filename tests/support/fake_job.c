@@ -84,9 +84,7 @@ void fake_job_cancel(struct fake_job *f, int code)
     f->job.ops->on_cancel(&f->job, code);
 }
 
-/* --- turns
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- turns --- */
 
 static void turn_model(struct wk_up *up)
 {
@@ -215,9 +213,7 @@ void fake_job_run(struct fake_job *f)
     }
 }
 
-/* --- wk_job.h
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- wk_job.h --- */
 
 void wk_job_done(struct wk_job *job, enum msg_outcome outcome)
 {

@@ -43,9 +43,7 @@ static void put_str(struct bytes *b, const char *text)
     bytes_put_json_str(b, sv_of(text));
 }
 
-/* --- Responses
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- Responses --- */
 
 static void item_id(struct bytes *b, unsigned round, unsigned i, const struct fm_item *it)
 {
@@ -235,9 +233,7 @@ static void put_responses_stream(struct bytes *b, unsigned round, const struct f
     end(&w);
 }
 
-/* --- chat
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- chat --- */
 
 static void put_usage(struct bytes *b, const struct fm_answer *a)
 {

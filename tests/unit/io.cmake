@@ -5,3 +5,8 @@ cfd_unit_test(test_plane_curve SOURCES unit/test_plane_curve.c LINKS cfd_io)
 cfd_unit_test(test_link SOURCES unit/test_link.c LINKS cfd_io)
 cfd_unit_test(test_uvcurl SOURCES unit/test_uvcurl.c LINKS cfd_curl)
 cfd_unit_test(test_uvcurl_text SOURCES unit/test_uvcurl_text.c LINKS cfd_curl PkgConfig::CURL)
+
+# Measured by hand, see the file.
+add_executable(plane_bench bench/plane_bench.c)
+target_link_libraries(plane_bench PRIVATE cfd_flags cfd_io)
+set_target_properties(plane_bench PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)

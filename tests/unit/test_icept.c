@@ -735,9 +735,7 @@ static void name_clash(void **state)
     }
 }
 
-/* --- errors
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- errors --- */
 
 static void first_call_refused(void **state)
 {

@@ -6,9 +6,7 @@
 
 #include "base/id.h"
 
-/* --- calls
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- calls --- */
 
 static struct icj call_name(struct icj call)
 {
@@ -43,7 +41,7 @@ static struct ic_slot *slot_for(struct ic_loop *l, uint64_t index, struct icj ca
 
     if (!icj_is(name, l->req->alias)) {
         if ((slot = ic_slot_new(l, index, IC_SLOT_PASSED)) != NULL) {
-            slot->item = l->client_sent + l->client_calls++;
+            slot->item = l->client_calls++;
         }
         return slot;
     }
@@ -80,9 +78,7 @@ static void feed(struct ic_loop *l, const struct ic_slot *slot, struct icj call)
     bytes_fini(&tmp);
 }
 
-/* --- one chunk
- * --------------------------------------------------------------------------------------------------
- */
+/* --- one chunk --- */
 
 /* A fragment of a client's tool call with our index; what was said once is not said again. */
 static void put_client_call(const struct ic_slot *slot, struct icj call, bool is_first,
@@ -330,8 +326,7 @@ static int on_end(struct ic_loop *l, struct err *e)
     return 0;
 }
 
-/* --- whole answers
- * ---------------------------------------------------------------------------------------------- */
+/* --- whole answers --- */
 
 static int on_object(struct ic_loop *l, struct icj root, struct err *e)
 {
@@ -371,8 +366,7 @@ static int on_object(struct ic_loop *l, struct icj root, struct err *e)
     return rc;
 }
 
-/* --- the transcript
- * --------------------------------------------------------------------------------------------- */
+/* --- the transcript --- */
 
 static void put_tool_calls(const struct ic_loop *l, struct bytes *ret)
 {
@@ -472,9 +466,7 @@ static void put_results(struct ic_loop *l)
     }
 }
 
-/* --- runs
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- runs --- */
 
 static void run_begin(struct ic_loop *l, struct ic_call *c)
 {

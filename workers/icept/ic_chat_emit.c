@@ -17,9 +17,7 @@ static struct icj parsed(const struct bytes *b)
     return v;
 }
 
-/* --- chunks
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- chunks --- */
 
 /* `base` with the first chunk's identity and these choices. */
 static void emit_chunk(struct ic_loop *l, struct icj base, struct str_view choices,
@@ -83,9 +81,7 @@ void ic_chat_emit_delta(struct ic_loop *l, struct icj chunk, struct str_view del
                 SV_LIT("null"));
 }
 
-/* --- the end
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- the end --- */
 
 /* {"code_interpreter_calls":[...]} with what the provider had in it. */
 static void put_specific(const struct ic_loop *l, struct icj theirs, struct bytes *ret)

@@ -37,7 +37,7 @@ static int bad_item(struct err *e, unsigned index, const char *key, const char *
 {
     char param[64];
 
-    snprintf(param, sizeof(param), "input[%u].%s", index, key);
+    (void)snprintf(param, sizeof(param), "input[%u].%s", index, key);
     return ic_bad_type(e, param, expected, got);
 }
 
@@ -114,7 +114,7 @@ static int put_input_item(struct ic_request *r, struct icj item, struct icj_iter
     if (item.type != ICJ_OBJECT) {
         char param[32];
 
-        snprintf(param, sizeof(param), "input[%u]", index);
+        (void)snprintf(param, sizeof(param), "input[%u]", index);
         return ic_bad_type(e, param, "an object", item);
     }
     if (icj_is(type, "code_interpreter_call")) {
@@ -174,7 +174,7 @@ static int parse_messages(struct ic_request *r, struct icj messages, struct err 
         if (item.type != ICJ_OBJECT) {
             char param[32];
 
-            snprintf(param, sizeof(param), "messages[%u]", i);
+            (void)snprintf(param, sizeof(param), "messages[%u]", i);
             return ic_bad_type(e, param, "an object", item);
         }
         i++;

@@ -43,27 +43,20 @@ struct ic_loop *ic_loop_new(const struct ic_request *req, uint32_t now_s)
     return l;
 }
 
-static struct bytes *text_at(struct ic_loop *l, unsigned i)
-{
-    struct bytes *const texts[] = {
-        &l->transcript, &l->usage, &l->out,     &l->response_id, &l->created,
-        &l->model,      &l->first, &l->answer,  &l->round_items, &l->round_usage,
-        &l->content,    &l->text,  &l->message, &l->finish,
-    };
-
-    return i < sizeof(texts) / sizeof(texts[0]) ? texts[i] : NULL;
-}
+/* clang-format off */
+#define TEXTS(X) \
+    X(transcript) X(usage) X(out) X(response_id) X(created) X(first) X(answer) X(round_items) X(round_usage) \
+    X(content) X(text) X(message) X(finish)
+/* clang-format on */
 
 void ic_loop_free(struct ic_loop *l)
 {
-    struct bytes *b;
-
     if (l == NULL) {
         return;
     }
-    for (unsigned i = 0; (b = text_at(l, i)) != NULL; i++) {
-        bytes_fini(b);
-    }
+#define X(name) bytes_fini(&l->name);
+    TEXTS(X)
+#undef X
     for (unsigned i = 0; i < l->item_count; i++) {
         bytes_fini(&l->items[i].id);
         bytes_fini(&l->items[i].json);
@@ -79,14 +72,12 @@ void ic_loop_free(struct ic_loop *l)
 
 int ic_loop_rc(const struct ic_loop *l)
 {
-    struct ic_loop *all = (struct ic_loop *)(uintptr_t)l; /* only read */
-    const struct bytes *b;
-
-    for (unsigned i = 0; (b = text_at(all, i)) != NULL; i++) {
-        if (b->rc != 0) {
-            return b->rc;
-        }
+#define X(name)                                                                                    \
+    if (l->name.rc != 0) {                                                                         \
+        return l->name.rc;                                                                         \
     }
+    TEXTS(X)
+#undef X
     for (unsigned i = 0; i < l->call_count; i++) {
         const struct ic_call *c = &l->calls[i];
 

@@ -21,7 +21,7 @@
 #define IC_ITEMS_MAX  4096
 #define IC_CALLS_MAX  128
 #define IC_SLOTS_MAX  4096
-#define IC_TEXT_MAX   (256U * 1024U * 1024U)
+#define IC_TEXT_MAX   ((size_t)256 << 20)
 #define IC_NONE       UINT32_MAX
 #define IC_EXTRAS_MAX 16
 
@@ -100,49 +100,45 @@ struct ic_loop {
     const struct ic_ops *ops;
     struct wk_run run;
     struct ic_fail fail;
-    bool is_failed;
-    uint32_t now_s;                       /* wall clock when the request began */
-    char container[IC_CONTAINER_MAX + 1]; /* id as given to clients; "" = not open yet */
-    struct bytes transcript;              /* ,item,item... after the request's own items */
-    struct bytes usage;                   /* summed, "" = none known */
-    struct bytes out;                     /* stream bytes for the client, taken by the shell */
-    uint32_t sequence;                    /* of the next event */
-    struct ic_item *items;                /* owned */
-    unsigned item_count;
-    unsigned item_cap;
+    struct bytes transcript;  /* ,item,item... after the request's own items */
+    struct bytes usage;       /* summed, "" = none known */
+    struct bytes out;         /* stream bytes for the client, taken by the shell */
     struct bytes response_id; /* JSON string */
     struct bytes created;     /* JSON number */
-    struct bytes model;       /* JSON string: as the provider named itself first */
-    struct bytes first; /* chat: the whole first chunk, for members that every chunk repeats */
-    bool is_created;    /* stream: the opening events were written */
+    struct bytes first;       /* chat: the first chunk, for members that every chunk repeats */
+    struct ic_item *items;    /* owned */
+    unsigned item_count;
+    unsigned item_cap;
+    uint32_t sequence;                    /* of the next event */
+    uint32_t now_s;                       /* wall clock when the request began */
+    char container[IC_CONTAINER_MAX + 1]; /* id as given to clients; "" = not open yet */
+    bool is_created;                      /* stream: the opening events were written */
 
     /* the round */
-    struct ic_call calls[IC_CALLS_MAX];
+    bool is_cut;            /* status incomplete, finish_reason length or content_filter */
+    bool is_ended;          /* the terminal event or finish was seen */
+    bool has_message;       /* text for the client */
+    bool has_dropped;       /* a call of ours was left out in the closing round */
+    bool is_reasoning_lost; /* reasoning could not be replayed: ids of later items must go, too */
+    bool has_earlier_text;  /* chat: an earlier round had text */
+    bool is_role_sent;      /* chat */
     unsigned call_count;
-    struct ic_slot *slots; /* owned */
     unsigned slot_count;
     unsigned slot_cap;
     unsigned client_calls;
-    bool is_cut;              /* status incomplete, finish_reason length or content_filter */
-    bool is_ended;            /* the terminal event or finish was seen */
-    bool has_message;         /* text for the client */
-    bool has_dropped;         /* a call of ours was left out in the closing round */
-    bool is_reasoning_lost;   /* reasoning could not be replayed: ids of later items must go, too */
+    unsigned extra_count;
+    struct ic_slot *slots; /* owned */
+    struct ic_call calls[IC_CALLS_MAX];
     struct bytes round_items; /* ,item,item... */
     struct bytes round_usage;
     struct bytes answer; /* latest whole response object (template of the final one) */
 
     /* chat */
-    struct bytes text;     /* of this round, streamed */
-    struct bytes content;  /* of all rounds so far, joined */
-    bool has_earlier_text; /* an earlier round had text */
-    bool is_role_sent;
-    struct bytes message; /* whole answers: the round's message object */
-    struct bytes finish;  /* JSON finish_reason of this round */
-    struct ic_extra
-        extras[IC_EXTRAS_MAX]; /* further members of the streamed message, for the replay */
-    unsigned extra_count;
-    unsigned client_sent; /* client tool calls introduced so far */
+    struct bytes text;                     /* of this round, streamed */
+    struct bytes content;                  /* of all rounds so far, joined */
+    struct bytes message;                  /* whole answers: the round's message object */
+    struct bytes finish;                   /* JSON finish_reason of this round */
+    struct ic_extra extras[IC_EXTRAS_MAX]; /* further members of the streamed message */
 };
 
 struct ic_loop *ic_loop_new(const struct ic_request *req, uint32_t now_s); /* NULL: out of memory */

@@ -222,42 +222,47 @@ void ic_output_result(struct ic_output *o, struct str_view json)
     }
 }
 
-/* --- for the model
- * ---------------------------------------------------------------------------------------------- */
+/* --- for the model --- */
+
+static bool is_between(struct str_view s, size_t i, unsigned char lo, unsigned char hi)
+{
+    return i < s.n && (unsigned char)s.p[i] >= lo && (unsigned char)s.p[i] <= hi;
+}
+
+/* Where the escape sequence ends whose first character after ESC is at i. */
+static size_t after_escape(struct str_view s, size_t i)
+{
+    if (i < s.n && s.p[i] == '[') { /* CSI: parameters, then a final byte */
+        i++;
+        while (is_between(s, i, 0x20, 0x3F)) {
+            i++;
+        }
+        return i + (is_between(s, i, 0x40, 0x7E) ? 1 : 0);
+    }
+    if (i >= s.n || s.p[i] != ']') { /* ESC and one character */
+        return i + (is_between(s, i, 0x20, 0x7E) ? 1 : 0);
+    }
+    while (i < s.n && s.p[i] != '\a' && s.p[i] != 0x1B && s.p[i] != '\n') { /* OSC: to BEL or ST */
+        i++;
+    }
+    if (i < s.n && s.p[i] == '\a') {
+        return i + 1;
+    }
+    return i + 1 < s.n && s.p[i] == 0x1B && s.p[i + 1] == '\\' ? i + 2 : i;
+}
 
 void ic_output_plain(struct bytes *ret, struct str_view text)
 {
     size_t i = 0;
 
     while (i < text.n) {
-        const char *esc = memchr(text.p + i, 0x1B, text.n - i);
-        size_t at = esc != NULL ? (size_t)(esc - text.p) : text.n;
+        struct str_view rest = sv_from(text.p + i, text.n - i);
+        size_t plain = sv_find(rest, 0x1B);
 
-        bytes_put(ret, text.p + i, at - i);
-        i = at;
-        if (esc == NULL) {
-            break;
-        }
-        i++;
-        if (i < text.n && text.p[i] == '[') { /* CSI: parameters, then a final byte */
-            i++;
-            while (i < text.n && (unsigned char)text.p[i] >= 0x20 &&
-                   (unsigned char)text.p[i] < 0x40) {
-                i++;
-            }
-            i += i < text.n && (unsigned char)text.p[i] >= 0x40 && (unsigned char)text.p[i] < 0x7F;
-        } else if (i < text.n && text.p[i] == ']') { /* OSC: to BEL or ESC \ */
-            while (i < text.n && text.p[i] != '\a' && text.p[i] != 0x1B && text.p[i] != '\n') {
-                i++;
-            }
-            if (i < text.n && text.p[i] == 0x1B) {
-                i += i + 1 < text.n && text.p[i + 1] == '\\' ? 2 : 0;
-            } else {
-                i += i < text.n && text.p[i] == '\a';
-            }
-        } else if (i < text.n && (unsigned char)text.p[i] >= 0x20 &&
-                   (unsigned char)text.p[i] < 0x7F) {
-            i++;
+        bytes_put(ret, rest.p, plain);
+        i += plain;
+        if (i < text.n) {
+            i = after_escape(text, i + 1);
         }
     }
 }
@@ -382,8 +387,7 @@ void ic_output_model_text(const struct ic_output *o, size_t max, struct bytes *r
     }
 }
 
-/* --- for the client
- * --------------------------------------------------------------------------------------------- */
+/* --- for the client --- */
 
 static void put_log(struct bytes *ret, struct str_view text)
 {

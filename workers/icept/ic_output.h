@@ -15,7 +15,7 @@
 
 #include "base/str.h"
 
-#define IC_OUTPUT_MAX (24U * 1024U * 1024U)
+#define IC_OUTPUT_MAX ((size_t)24 << 20)
 
 enum ic_piece_kind {
     IC_PIECE_STDOUT,

@@ -72,18 +72,14 @@ static bool is_passed_on(const struct ic_request *r, enum member m)
     case MEMBER_CONVERSATION:
         return true;
     case MEMBER_TOOL_CALLS:
-        return r->surface == IC_RESPONSES;
-    case MEMBER_STREAM_OPTIONS:
-        return r->surface == IC_RESPONSES;
-    case MEMBER_TOKENS: /* each surface has its own names; a foreign one is left to the provider */
-        return r->surface == IC_CHAT;
-    case MEMBER_TOKENS_CHAT:
+    case MEMBER_STREAM_OPTIONS: /* chat's are rebuilt */
+    case MEMBER_TOKENS_CHAT:    /* foreign names are left to the provider */
     case MEMBER_TOKENS_OLD:
-        return r->surface == IC_RESPONSES;
-    case MEMBER_INPUT:
-        return r->surface == IC_CHAT;
     case MEMBER_MESSAGES:
         return r->surface == IC_RESPONSES;
+    case MEMBER_TOKENS:
+    case MEMBER_INPUT:
+        return r->surface == IC_CHAT;
     case MEMBER_MODEL:
     case MEMBER_TOOLS:
     case MEMBER_TOOL_CHOICE:
@@ -183,7 +179,7 @@ static int session_member(struct ic_request *r, struct icj meta, const char *nam
     if (!icj_is_set(id)) {
         return 0;
     }
-    snprintf(param, sizeof(param), "%s.session_id", name);
+    (void)snprintf(param, sizeof(param), "%s.session_id", name);
     if (id.type != ICJ_STRING) {
         return ic_bad_type(e, param, "a string", id);
     }
@@ -275,7 +271,7 @@ static int parse_include(struct ic_request *r, struct icj v, struct err *e)
         if (item.type != ICJ_STRING) {
             char param[32];
 
-            snprintf(param, sizeof(param), "include[%u]", i);
+            (void)snprintf(param, sizeof(param), "include[%u]", i);
             return ic_bad_type(e, param, "a string", item);
         }
         i++;

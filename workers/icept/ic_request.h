@@ -76,8 +76,7 @@ void ic_request_fini(struct ic_request *r); /* accepts zeroed */
 void ic_request_tail(const struct ic_request *r, bool is_first, bool is_closing,
                      uint64_t output_tokens_left, struct bytes *ret);
 
-/* --- parts, one file each
- * ----------------------------------------------------------------------------------------- */
+/* --- parts, one file each --- */
 
 /* ic_tools.c: tools, tool_choice -> alias, container, tools_*, choice_*. */
 int ic_tools_parse(struct ic_request *r, const struct cfg *cfg, struct err *e);

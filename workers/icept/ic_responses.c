@@ -28,9 +28,7 @@ static bool is_our_call(const struct ic_loop *l, struct icj item)
            icj_is(icj_get(item, "name"), l->req->alias);
 }
 
-/* --- ids
- * --------------------------------------------------------------------------------------------------------
- */
+/* --- ids --- */
 
 static bool is_id_used(const struct ic_loop *l, struct str_view id)
 {
@@ -76,8 +74,7 @@ static void put_client_item(const struct ic_loop *l, const struct ic_slot *slot,
     bytes_fini(&quoted);
 }
 
-/* --- the transcript
- * --------------------------------------------------------------------------------------------- */
+/* --- the transcript --- */
 
 /* An output item as an input item of the next call. */
 static void replay(struct ic_loop *l, struct icj item, const struct ic_call *call)
@@ -125,9 +122,7 @@ static void put_results(struct ic_loop *l)
     }
 }
 
-/* --- items
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- items --- */
 
 /* A call of ours appears. The caller made sure that the sandbox is open when it will be shown. */
 static struct ic_slot *our_call_new(struct ic_loop *l, uint64_t index, struct icj item)
@@ -257,8 +252,7 @@ static int item_done(struct ic_loop *l, uint64_t index, struct icj item, struct 
     return 0;
 }
 
-/* --- whole answers
- * ---------------------------------------------------------------------------------------------- */
+/* --- whole answers --- */
 
 static void keep(struct bytes *b, struct icj v)
 {
@@ -312,9 +306,7 @@ static int on_object(struct ic_loop *l, struct icj root, struct err *e)
     return take_final(l, root, false, e);
 }
 
-/* --- events
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- events --- */
 
 static uint64_t index_of(const struct ic_loop *l, struct icj event)
 {

@@ -5,9 +5,7 @@
 #include "base/id.h"
 #include "ic_responses.h"
 
-/* --- events
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- events --- */
 
 static void begin(struct ic_loop *l, const char *type)
 {
@@ -80,8 +78,7 @@ void ic_emit_passed(struct ic_loop *l, struct icj event, const struct ic_slot *s
     bytes_fini(&json);
 }
 
-/* --- the response object
- * ----------------------------------------------------------------------------------------- */
+/* --- the response object --- */
 
 struct shape {
     const char *status;
@@ -220,9 +217,7 @@ void ic_emit_opening(struct ic_loop *l, struct icj response)
     emit_snapshot(l, "response.in_progress", response, &s);
 }
 
-/* --- our calls
- * --------------------------------------------------------------------------------------------------
- */
+/* --- our calls --- */
 
 void ic_emit_call_added(struct ic_loop *l, struct ic_call *c)
 {
@@ -311,9 +306,7 @@ void ic_emit_run_dropped(struct ic_loop *l, struct ic_call *c)
     }
 }
 
-/* --- the end
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- the end --- */
 
 /* The closing answer was only a call that nothing answers: say so instead of saying nothing. */
 static void add_message(struct ic_loop *l)

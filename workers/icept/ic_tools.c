@@ -16,8 +16,7 @@ static const char single_description[] =
     "Variables, imports and files persist between the calls of this answer only: nothing is kept "
     "for later turns of the conversation.";
 
-/* --- the native tool
- * -------------------------------------------------------------------------------------------- */
+/* --- the native tool --- */
 
 static int check_files(struct icj files, const char *prefix, struct err *e)
 {
@@ -26,7 +25,7 @@ static int check_files(struct icj files, const char *prefix, struct err *e)
     char param[ERR_PARAM_MAX];
     unsigned n = 0;
 
-    snprintf(param, sizeof(param), "%s.file_ids", prefix);
+    (void)snprintf(param, sizeof(param), "%s.file_ids", prefix);
     if (!icj_is_set(files)) {
         return 0;
     }
@@ -35,7 +34,7 @@ static int check_files(struct icj files, const char *prefix, struct err *e)
     }
     while (icj_next(&it, &v)) {
         if (v.type != ICJ_STRING) {
-            snprintf(param, sizeof(param), "%s.file_ids[%u]", prefix, n);
+            (void)snprintf(param, sizeof(param), "%s.file_ids[%u]", prefix, n);
             return ic_bad_type(e, param, "a string", v);
         }
         n++;
@@ -60,7 +59,7 @@ static int check_memory(struct icj v, const char *prefix, struct err *e)
 {
     char param[ERR_PARAM_MAX];
 
-    snprintf(param, sizeof(param), "%s.memory_limit", prefix);
+    (void)snprintf(param, sizeof(param), "%s.memory_limit", prefix);
     if (!icj_is_set(v)) {
         return 0;
     }
@@ -99,7 +98,7 @@ static int check_network(struct icj v, const char *prefix, struct err *e)
 {
     char param[ERR_PARAM_MAX];
 
-    snprintf(param, sizeof(param), "%s.network_policy", prefix);
+    (void)snprintf(param, sizeof(param), "%s.network_policy", prefix);
     if (!icj_is_set(v)) {
         return 0;
     }
@@ -110,10 +109,10 @@ static int check_network(struct icj v, const char *prefix, struct err *e)
         return 0;
     }
     if (icj_is(icj_get(v, "type"), "allowlist")) {
-        snprintf(param, sizeof(param), "%s.network_policy.allowed_domains", prefix);
+        (void)snprintf(param, sizeof(param), "%s.network_policy.allowed_domains", prefix);
         return check_domains(icj_get(v, "allowed_domains"), param, e);
     }
-    snprintf(param, sizeof(param), "%s.network_policy.type", prefix);
+    (void)snprintf(param, sizeof(param), "%s.network_policy.type", prefix);
     return err_set_param(e, ERR_INVALID, param,
                          "Invalid value for '%s'. Supported values are: 'disabled' and "
                          "'allowlist'.",
@@ -128,7 +127,7 @@ static int check_auto(struct ic_request *r, struct icj c, const char *prefix, st
     struct icj network = icj_get(c, "network_policy");
     int rc;
 
-    snprintf(param, sizeof(param), "%s.type", prefix);
+    (void)snprintf(param, sizeof(param), "%s.type", prefix);
     if (!icj_is_set(type)) {
         return err_set_param(e, ERR_MISSING_PARAM, param, "Missing required parameter: '%s'.",
                              param);
@@ -170,7 +169,7 @@ static int check_native(struct ic_request *r, struct icj tool, unsigned index, s
     struct bytes tmp = {0};
     struct str_view id;
 
-    snprintf(param, sizeof(param), "tools[%u].container", index);
+    (void)snprintf(param, sizeof(param), "tools[%u].container", index);
     if (c.type == ICJ_OBJECT) {
         return check_auto(r, c, param, e);
     }
@@ -198,8 +197,7 @@ static int check_native(struct ic_request *r, struct icj tool, unsigned index, s
     return 0;
 }
 
-/* --- the function that replaces it
- * ------------------------------------------------------------------------------ */
+/* --- the function that replaces it --- */
 
 /* The name of a function or custom tool, flat or nested; absent for other tools. */
 static struct icj tool_name(struct icj tool)
@@ -234,13 +232,13 @@ static int choose_alias(struct ic_request *r, const struct cfg *cfg, struct err 
 
     r->is_type_taken = is_name_taken(r->tools, TOOL_TYPE);
     r->is_name_taken = is_name_taken(r->tools, base);
-    snprintf(r->alias, sizeof(r->alias), "%s", base);
+    (void)snprintf(r->alias, sizeof(r->alias), "%s", base);
     for (unsigned i = 2; is_name_taken(r->tools, r->alias); i++) {
         if (i > 20) {
             return err_set_param(e, ERR_INVALID, "tools",
                                  "Too many functions are named like '%s'; rename them.", base);
         }
-        snprintf(r->alias, sizeof(r->alias), "%.58s_%u", base, i);
+        (void)snprintf(r->alias, sizeof(r->alias), "%.58s_%u", base, i);
     }
     return 0;
 }
@@ -297,9 +295,7 @@ static void build_tools(struct ic_request *r, const struct cfg *cfg)
     }
 }
 
-/* --- tool_choice
- * ------------------------------------------------------------------------------------------------
- */
+/* --- tool_choice --- */
 
 /* Does this choice (or entry of allowed_tools) mean our tool? */
 static bool is_ours(const struct ic_request *r, const struct cfg *cfg, struct icj v)
@@ -431,7 +427,7 @@ int ic_tools_parse(struct ic_request *r, const struct cfg *cfg, struct err *e)
         if (tool.type != ICJ_OBJECT) {
             char param[32];
 
-            snprintf(param, sizeof(param), "tools[%u]", i);
+            (void)snprintf(param, sizeof(param), "tools[%u]", i);
             return ic_bad_type(e, param, "an object", tool);
         }
         if (icj_is(icj_get(tool, "type"), TOOL_TYPE)) {

@@ -23,41 +23,54 @@ static void add_numbers(struct bytes *out, struct icj a, struct icj b)
     bytes_printf(out, "%.12g", strtod(ta, NULL) + strtod(tb, NULL));
 }
 
-/* `b` is the newer one. */
+static void merge(struct bytes *out, struct icj a, struct icj b, unsigned depth);
+
+/* NOLINTNEXTLINE(misc-no-recursion): DEPTH_MAX */
+static void merge_value(struct bytes *out, struct icj v, struct icj other, unsigned depth)
+{
+    if (v.type == ICJ_NUMBER && other.type == ICJ_NUMBER) {
+        add_numbers(out, v, other);
+    } else if (v.type == ICJ_OBJECT && other.type == ICJ_OBJECT && depth < DEPTH_MAX) {
+        merge(out, v, other, depth + 1);
+    } else {
+        bytes_put_sv(out, icj_is_set(other) ? other.raw : v.raw);
+    }
+}
+
+/* Decoded name of a member; false for one that no usage object has. */
+static bool member_name(struct icj key, char *dst, size_t cap)
+{
+    struct bytes text = {0};
+    struct str_view s = icj_view(key, &text);
+    bool is_good = s.n < cap && sv_find(s, '\0') == s.n && sv_copy(dst, cap, s);
+
+    bytes_fini(&text);
+    return is_good;
+}
+
+/* `b` is the newer one.
+ * NOLINTNEXTLINE(misc-no-recursion): DEPTH_MAX */
 static void merge(struct bytes *out, struct icj a, struct icj b, unsigned depth)
 {
     struct icj_iter it = icj_iter(a);
     struct icj key;
     struct icj v;
+    char name[64];
     unsigned count = 0;
 
     bytes_put_char(out, '{');
-    for (unsigned pass = 0; pass < 2; pass++) {
-        it = icj_iter(pass == 0 ? a : b);
-        while (icj_next_member(&it, &key, &v) && count < MEMBERS_MAX) {
-            char name[64];
-            struct bytes text = {0};
-            struct str_view s = icj_view(key, &text);
-            struct icj other = {ICJ_ABSENT, {NULL, 0}};
-            bool is_known = s.n < sizeof(name) && memchr(s.p, '\0', s.n) == NULL;
-
-            if (is_known) {
-                sv_copy(name, sizeof(name), s);
-                other = icj_get(pass == 0 ? b : a, name);
-            }
-            bytes_fini(&text);
-            if (!is_known || (pass == 1 && other.type != ICJ_ABSENT)) {
-                continue;
-            }
+    while (icj_next_member(&it, &key, &v) && count < MEMBERS_MAX) {
+        if (member_name(key, name, sizeof(name))) {
             count++;
             icj_put_key(out, name);
-            if (v.type == ICJ_NUMBER && other.type == ICJ_NUMBER) {
-                add_numbers(out, v, other);
-            } else if (v.type == ICJ_OBJECT && other.type == ICJ_OBJECT && depth < DEPTH_MAX) {
-                merge(out, v, other, depth + 1);
-            } else {
-                bytes_put_sv(out, icj_is_set(other) ? other.raw : v.raw);
-            }
+            merge_value(out, v, icj_get(b, name), depth);
+        }
+    }
+    it = icj_iter(b);
+    while (icj_next_member(&it, &key, &v) && count < MEMBERS_MAX) {
+        if (member_name(key, name, sizeof(name)) && icj_get(a, name).type == ICJ_ABSENT) {
+            count++;
+            icj_put_raw(out, name, v.raw);
         }
     }
     bytes_put_char(out, '}');

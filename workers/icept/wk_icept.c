@@ -6,9 +6,7 @@
 #include "base/mem.h"
 #include "wk_headers.h"
 
-/* --- the end
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- the end --- */
 
 static void icept_free(struct icept *x)
 {
@@ -247,9 +245,7 @@ static void answer(struct icept *x, const struct wk_run_action *a)
     icept_end(x, MSG_OUTCOME_OK);
 }
 
-/* --- the steps
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- the steps --- */
 
 void icept_drive(struct icept *x, struct wk_run_event ev)
 {
@@ -324,9 +320,7 @@ static void on_writable(struct wk_job *job)
 
 static const struct wk_handler_ops icept_ops = {"loop", on_cancel, on_writable};
 
-/* --- the beginning
- * ------------------------------------------------------------------------------------------------
- */
+/* --- the beginning --- */
 
 static void begin(struct icept *x)
 {
@@ -374,7 +368,7 @@ static int prepare(struct icept *x, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    if ((rc = set_path(x)) != 0 ||
+    if (set_path(x) != 0 ||
         (x->loop = ic_loop_new(&x->req, (uint32_t)(clock_unix_ms() / 1000))) == NULL) {
         return err_set(e, ERR_NOMEM, NULL);
     }

@@ -16,7 +16,7 @@
 #include "ic_loop.h"
 #include "wk_job.h"
 
-#define ICEPT_UP_BODY_MAX (128U * 1024U * 1024U)
+#define ICEPT_UP_BODY_MAX ((size_t)128 << 20)
 
 struct icept {
     struct wk_job *job; /* borrowed */
@@ -26,34 +26,33 @@ struct icept {
     /* model */
     struct wk_up *up;
     struct wk_sse sse;
-    struct wk_sse_event ev; /* being delivered, while has_event */
-    bool has_event;
-    bool is_up_done;         /* the call ended well; its bytes may still wait in sse or body */
-    int up_status;           /* 0 = no head yet */
-    bool is_up_stream;       /* the head announced an event stream */
+    struct wk_sse_event ev;  /* being delivered, while has_event */
     struct bytes up_headers; /* what a client may see of them */
     struct bytes up_body;
     struct bytes path;
     struct bytes tail;
     struct str_view slices[5];
-    bool is_output_full;
     uint64_t model_us; /* waited for models so far */
     uint64_t model_from_us;
+    int up_status;     /* 0 = no head yet */
+    bool is_up_stream; /* the head announced an event stream */
+    bool is_up_done;   /* the call ended well; its bytes may still wait in sse or body */
+    bool has_event;
+    bool is_output_full;
 
     /* sandbox */
-    struct wk_sbx_call *sbx;
     bool is_opening;
-    void (*after_open)(struct icept *x); /* what waits for it */
-    enum msg_sbx_scope scope;
     bool is_sandbox_used;
     bool is_restarted; /* told by an open: the next run's text says so */
-    struct ic_output output;
+    bool has_events;   /* the run sent events */
+    enum msg_sbx_scope scope;
     unsigned call;    /* being run */
     unsigned ordinal; /* runs of this request so far */
-    bool has_events;  /* the run sent events */
-    bool is_failing;  /* inside icept_fail */
-    uint64_t run_from_us;
     uint32_t run_limit_ms;
+    uint64_t run_from_us;
+    struct wk_sbx_call *sbx;
+    void (*after_open)(struct icept *x); /* what waits for it */
+    struct ic_output output;
 };
 
 /* wk_icept.c */

@@ -10,10 +10,10 @@ static void finish_round(struct icept *x)
     struct wk_run_event ev = {.type = WK_RUN_EV_MODEL};
     struct err e = {0};
     uint64_t in = 0;
-    int rc = 0;
+    int rc;
 
     x->is_up_done = false;
-    if (x->req.is_stream && (rc = l->ops->on_end(l, &e)) != 0) {
+    if (x->req.is_stream && l->ops->on_end(l, &e) != 0) {
         icept_fail(x, &e);
         return;
     }
@@ -31,9 +31,7 @@ static void finish_round(struct icept *x)
     icept_drive(x, ev);
 }
 
-/* --- bytes in
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- bytes in --- */
 
 static void need_sandbox(struct icept *x)
 {
@@ -224,9 +222,7 @@ static void on_done(void *ctx, int rc, const struct err *e)
     icept_model_resume(x);
 }
 
-/* --- body out
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- body out --- */
 
 /* Interception may be limited to some providers: a group that mixes them is asked only where it is
  * on. */

@@ -61,9 +61,7 @@ static void fail_sandbox(struct icept *x, const struct wk_sbx_result *r)
     icept_fail(x, &e);
 }
 
-/* --- open
- * ----------------------------------------------------------------------------------------------------------
- */
+/* --- open --- */
 
 static void on_opened(void *ctx, const struct wk_sbx_result *r)
 {
@@ -111,9 +109,7 @@ int icept_tool_open(struct icept *x, void (*after)(struct icept *x), struct err 
     return rc;
 }
 
-/* --- run
- * -----------------------------------------------------------------------------------------------------------
- */
+/* --- run --- */
 
 static uint64_t hash64(struct str_view a, struct str_view b)
 {
