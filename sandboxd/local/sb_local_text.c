@@ -1,8 +1,9 @@
 #include "sb_local_text.h"
 
-/* Length of the character at p[0..n): 1 to 4; 0 = not UTF-8; -1 = the start of one that is cut at
- * n. */
-static int char_len(const unsigned char *p, size_t n)
+/* Length of the character at p[0..n): 1 to 4; 0 = not UTF-8, then *ret_bad bytes count as one bad
+ * character (the longest start of a character, at least 1); -1 = the start of one that is cut at n.
+ */
+static int char_len(const unsigned char *p, size_t n, size_t *ret_bad)
 {
     static const unsigned char low[4] = {0x80, 0xA0, 0x90, 0x80};
     unsigned char c = p[0];
@@ -10,6 +11,7 @@ static int char_len(const unsigned char *p, size_t n)
     unsigned char max = 0xBF;
     size_t len;
 
+    *ret_bad = 1;
     if (c < 0x80) {
         return 1;
     }
@@ -31,6 +33,7 @@ static int char_len(const unsigned char *p, size_t n)
             return -1;
         }
         if (p[i] < min || p[i] > max) {
+            *ret_bad = i;
             return 0;
         }
         min = 0x80;
@@ -43,9 +46,10 @@ static int char_len(const unsigned char *p, size_t n)
 static size_t good_prefix(const unsigned char *p, size_t n)
 {
     size_t i = 0;
+    size_t bad;
 
     while (i < n) {
-        int len = char_len(p + i, n - i);
+        int len = char_len(p + i, n - i, &bad);
 
         if (len <= 0) {
             break;
@@ -58,6 +62,8 @@ static size_t good_prefix(const unsigned char *p, size_t n)
 static int clean_append(struct sb_local_text *t, const unsigned char *p, size_t n,
                         struct bytes *out)
 {
+    size_t bad;
+
     for (size_t i = 0; i < n && out->rc == 0;) {
         size_t good = good_prefix(p + i, n - i);
 
@@ -66,13 +72,13 @@ static int clean_append(struct sb_local_text *t, const unsigned char *p, size_t 
         if (i == n) {
             break;
         }
-        if (char_len(p + i, n - i) < 0) {
+        if (char_len(p + i, n - i, &bad) < 0) {
             t->tail_len = (unsigned)(n - i); /* at most 3 */
             memcpy(t->tail, p + i, n - i);
             break;
         }
         (void)bytes_put(out, "\xEF\xBF\xBD", 3);
-        i++;
+        i += bad;
     }
     return out->rc;
 }
@@ -91,11 +97,13 @@ int sb_local_text_put(struct sb_local_text *t, struct str_view in, struct bytes 
     while (t->tail_len > 0 && in.n > 0) {
         unsigned char joined[4];
         unsigned n = t->tail_len;
+        size_t bad;
 
         memcpy(joined, t->tail, n);
         joined[n] = (unsigned char)in.p[0];
         t->tail_len = 0;
-        if (char_len(joined, n + 1U) == 0) { /* the tail was broken; the new byte starts afresh */
+        if (char_len(joined, n + 1U, &bad) ==
+            0) { /* the tail was broken; the new byte starts afresh */
             (void)bytes_put(scratch, "\xEF\xBF\xBD", 3);
             break;
         }

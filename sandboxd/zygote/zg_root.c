@@ -41,7 +41,8 @@ static const char *const shown[] = {
 static const char *const copied[] = {"/etc/ld.so.cache", "/etc/mime.types", "/etc/localtime",
                                      "/etc/magic", "/etc/inputrc"};
 
-static const char *const devices[] = {"null", "zero", "full", "random", "urandom"};
+static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
+                                      "/dev/urandom"};
 
 static const struct {
     const char *path;
@@ -259,9 +260,6 @@ static void bind_collect(struct plan *p, const char *from, const char *path, int
 static int plan_make(struct plan *p, const struct zg_opts *o, struct zg_err *e)
 {
     char from[PATH_MAX];
-    static const char *const dev_paths[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
-                                            "/dev/urandom"};
-
     for (unsigned i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
         if (link_collect(o, shown[i], p->links[p->link_count].target, sizeof(p->links[0].target)) !=
             0) {
@@ -289,12 +287,12 @@ static int plan_make(struct plan *p, const struct zg_opts *o, struct zg_err *e)
         }
     }
     for (unsigned i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
-        int fd = open(dev_paths[i], O_PATH | O_CLOEXEC);
+        int fd = open(devices[i], O_PATH | O_CLOEXEC);
 
         if (fd < 0) {
-            return zg_fail(e, errno, "root: %s is missing on the host", dev_paths[i]);
+            return zg_fail(e, errno, "root: %s is missing on the host", devices[i]);
         }
-        p->devs[p->dev_count++] = (struct source){dev_paths[i], fd};
+        p->devs[p->dev_count++] = (struct source){devices[i], fd};
     }
     p->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
     return p->proc_fd >= 0 ? 0 : zg_fail(e, errno, "root: /proc is not mounted");

@@ -133,12 +133,12 @@ static int socket_rules_add(scmp_filter_ctx c)
     for (int family = 0; rc == 0 && family < 64; family++) {
         if (family != AF_UNIX && family != AF_INET && family != AF_INET6) {
             rc = seccomp_rule_add(c, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
-                                  SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)family));
+                                  SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)family, 0));
         }
     }
     if (rc == 0) {
         rc = seccomp_rule_add(c, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
-                              SCMP_A0(SCMP_CMP_GE, 64));
+                              SCMP_A0(SCMP_CMP_GE, 64, 0));
     }
     static const int raw[] = {SOCK_RAW, SOCK_RDM, SOCK_PACKET};
 
@@ -153,11 +153,11 @@ static int socket_rules_add(scmp_filter_ctx c)
 static int misc_rules_add(scmp_filter_ctx c)
 {
     int rc = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
-                              SCMP_A1(SCMP_CMP_MASKED_EQ, 0xFFFFFFFFU, TIOCSTI));
+                              SCMP_A1(SCMP_CMP_MASKED_EQ, 0xFFFFFFFFU, (scmp_datum_t)TIOCSTI));
 
     if (rc == 0) {
         rc = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
-                              SCMP_A1(SCMP_CMP_MASKED_EQ, 0xFFFFFFFFU, TIOCLINUX));
+                              SCMP_A1(SCMP_CMP_MASKED_EQ, 0xFFFFFFFFU, (scmp_datum_t)TIOCLINUX));
     }
     static const scmp_datum_t suid = S_ISUID | S_ISGID;
 
