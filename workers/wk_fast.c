@@ -3,7 +3,6 @@
  * just now: pool->scan. */
 #include "wk_pass.h"
 #include "wk_pool.h"
-#include "wk_route.h"
 
 static const struct wk_handler_ops fast_ops = {"fast", wk_pass_on_cancel, wk_pass_on_writable};
 
@@ -31,19 +30,17 @@ void wk_fast_start(struct wk_job *job)
 {
     const struct wk_scan *scan = &job->pool->scan;
     struct wk_pass *p = wk_pass_new(job, &fast_ops);
-    struct wk_up_req req = {.method = job->method,
+    struct wk_up_req req = {.model = job->pool->model,
+                            .method = job->method,
                             .is_stream = scan->type[WK_KEY_STREAM] == WK_JSON_TRUE};
     struct err e = {0};
-    char model[WK_MODEL_NAME_MAX];
 
     if (p == NULL) {
         (void)err_set(&e, ERR_NOMEM, NULL);
         wk_job_refuse(job, &e);
         return;
     }
-    if (wk_route_model(job->cfg, scan, buf_view(job->body), model, sizeof(model), &req.model, &e) !=
-            0 ||
-        wk_job_target(job, &req.path, &e) != 0) {
+    if (wk_job_target(job, &req.path, &e) != 0) {
         wk_pass_refuse(p, &e);
         return;
     }

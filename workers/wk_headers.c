@@ -65,10 +65,11 @@ bool wk_headers_find(struct str_view block, const char *name, struct str_view *r
     return false;
 }
 
+/* `name` is not empty. */
 static bool is_in(struct str_view name, const char *const *list)
 {
     for (; *list != NULL; list++) {
-        if (sv_eq_nocase(name, sv_of(*list))) {
+        if (((name.p[0] ^ **list) & 0x5F) == 0 && sv_eq_nocase(name, sv_of(*list))) {
             return true;
         }
     }

@@ -9,8 +9,7 @@
  * up to WK_OUT_PARTIAL_MAX, then passed on.
  *
  * Bounds: nothing is sent while the window is used up or the connection blocks; the producer learns
- *         of it and stops, so
- * that what waits here is what it had in its hands. */
+ *         of it and stops, so that what waits here is what it had in its hands. */
 #ifndef CFD_WORKERS_WK_OUT_H
 #define CFD_WORKERS_WK_OUT_H
 

@@ -60,10 +60,11 @@ struct wk_pool {
     struct closer closer;
     struct wk_broker brokers[WK_BROKERS_MAX];
     unsigned broker_count;
-    struct wk_dep *deps; /* by deployment index of cfg */
-    struct bytes frame;  /* scratch for encoding */
-    struct bytes text;   /* scratch for URLs and header lines; wiped after use with a secret */
-    struct wk_scan scan; /* of the job being routed */
+    struct wk_dep *deps;   /* by deployment index of cfg */
+    struct bytes frame;    /* scratch for encoding */
+    struct bytes text;     /* scratch for URLs and header lines; wiped after use with a secret */
+    struct wk_scan scan;   /* of the job being routed, */
+    struct str_view model; /* and the model it asks for; borrowed while it is routed */
     uint64_t rng;
     struct cfg *first_cfg; /* a reference: the one the process started with */
     struct plane_curve curve;

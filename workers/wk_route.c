@@ -108,17 +108,17 @@ static void start_model(struct wk_job *job)
 {
     struct wk_scan *scan = &job->pool->scan;
     struct str_view body = buf_view(job->body);
-    struct str_view model;
+    struct str_view *model = &job->pool->model;
     char name[WK_MODEL_NAME_MAX];
     struct err e = {0};
 
     if (wk_scan_body(scan, body, &e) != 0 ||
-        wk_route_model(job->cfg, scan, body, name, sizeof(name), &model, &e) != 0) {
+        wk_route_model(job->cfg, scan, body, name, sizeof(name), model, &e) != 0) {
         wk_job_refuse(job, &e);
         return;
     }
     if ((job->kind == MSG_KIND_RESPONSES || job->kind == MSG_KIND_CHAT) &&
-        scan->has_code_interpreter && wk_route_is_intercepted(job->cfg, model)) {
+        scan->has_code_interpreter && wk_route_is_intercepted(job->cfg, *model)) {
         wk_icept_start(job);
         return;
     }

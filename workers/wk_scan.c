@@ -236,7 +236,7 @@ static int take_tools(struct scanner *s, unsigned depth)
     }
     for (;;) {
         rc = wk_lex_is_at(&s->lex, '{') ? walk_object(s, &tool_walk, depth + 1)
-                                            : wk_lex_value(&s->lex, depth + 1);
+                                        : wk_lex_value(&s->lex, depth + 1);
         if (rc != 0) {
             return rc;
         }

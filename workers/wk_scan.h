@@ -11,9 +11,8 @@
  * provider).
  *
  * Errors: ERR_INVALID_JSON with reason and offset, ERR_INVALID_TYPE (not an object), ERR_INVALID
- *         with `param` (a key
- * that matters is there twice), ERR_LIMIT never: too many reserved keys is ERR_INVALID. Bounds:
- * WK_SCAN_CUTS_MAX cut spans. */
+ *         (a key that matters is there twice: `param`; too many reserved keys).
+ * Bounds: WK_SCAN_CUTS_MAX cut spans. */
 #ifndef CFD_WORKERS_WK_SCAN_H
 #define CFD_WORKERS_WK_SCAN_H
 

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "wk_pass.h"
 #include "wk_pool.h"
 
 static const char *outcome_name(enum msg_outcome o)
@@ -261,17 +262,28 @@ static int enroll(struct wk_task *t, struct wk_conn *conn, uint32_t window)
     return 0;
 }
 
-/* A job that cannot be taken: the broker hears DONE at once. */
-static void refuse(struct wk_broker *b, const struct plane_in *in, const struct err *e)
+/* A job that cannot even be kept: the broker hears DONE at once, the frontend END if it can be
+ * told. */
+static void refuse(struct wk_broker *b, const struct plane_in *in, struct wk_conn *conn,
+                   const struct err *e)
 {
+    struct bytes *frame = &b->pool->frame;
     struct msg_head head = in->head;
+    struct msg_body_END end = {.code = e->code, .text = sv_of(e->text)};
     struct msg_body_DONE m = {.outcome = MSG_OUTCOME_REFUSED, .credit = 1, .busy_us = 0};
 
-    head.type = MSG_DONE;
     LOG(REQUEST_ERROR, &in->head.rid, KV_ERR(e));
-    bytes_reset(&b->pool->frame);
-    if (msg_encode_DONE(&b->pool->frame, &head, &m) == 0) {
-        (void)wk_broker_send(b, sv_from(b->pool->frame.p, b->pool->frame.n), NULL);
+    head.flags = 0;
+    head.type = MSG_END;
+    bytes_reset(frame);
+    if (conn != NULL && msg_encode_END(frame, &head, &end) == 0) {
+        (void)wk_return_send(conn, sv_from(frame->p, frame->n), NULL);
+    }
+    wk_return_drop(conn);
+    head.type = MSG_DONE;
+    bytes_reset(frame);
+    if (msg_encode_DONE(frame, &head, &m) == 0) {
+        (void)wk_broker_send(b, sv_from(frame->p, frame->n), NULL);
     }
 }
 
@@ -294,30 +306,32 @@ void wk_task_start(struct wk_broker *b, const struct plane_in *in,
     struct wk_conn *conn = NULL;
     struct wk_task *t;
     struct err e = {0};
+    int rc;
 
     if (wk_pool_find(p, &in->head.rid, in->head.attempt != 0 ? in->head.attempt : 1) != NULL) {
         return; /* it runs already */
     }
     supersede(p, &in->head.rid, in->head.attempt);
+    if (wk_return_take(p->ret, &conn, m->endpoint, &e) != 0) {
+        refuse(b, in, NULL, &e);
+        return;
+    }
     t = mem_alloc(sizeof(*t) + m->endpoint.n + m->path.n + 2);
     if (t == NULL) {
         (void)err_set(&e, ERR_NOMEM, NULL);
-        refuse(b, in, &e);
+        refuse(b, in, conn, &e);
         return;
     }
     memset(t, 0, sizeof(*t));
-    if (fill(t, b, in, m) != 0) {
-        (void)err_set(&e, ERR_NOMEM, NULL);
-    } else if (b->running >= b->capacity) {
-        (void)err_set(&e, ERR_LIMIT, "the broker dispatched more than its credit");
-    } else if (wk_return_take(p->ret, &conn, m->endpoint, &e) == 0 &&
-               enroll(t, conn, m->window) != 0) {
-        (void)err_set(&e, ERR_NOMEM, NULL);
-        wk_return_drop(conn);
-    }
-    if (e.code != 0) {
-        refuse(b, in, &e);
+    if ((rc = fill(t, b, in, m)) != 0 || (rc = enroll(t, conn, m->window)) != 0) {
+        (void)err_set(&e, rc, NULL);
+        refuse(b, in, conn, &e);
         task_free(t);
+        return;
+    }
+    if (b->running > b->capacity) {
+        (void)err_set(&e, ERR_LIMIT, "the worker was given more jobs than it takes");
+        wk_job_refuse(&t->job, &e);
         return;
     }
     wk_route_start(t);

@@ -337,7 +337,7 @@ static bool decide(struct wk_up *up, int rc, int status, struct str_view headers
     bool is_bad = rc != 0 || status == 408 || status == 429 || status >= 500 || status == 401;
 
     wk_pick_note(&up->pick, up->dep, !is_bad, now);
-    return wk_retry_decide(&in, &up->retry_delay_ms);
+    return (rc != 0 || status >= 400) && wk_retry_decide(&in, &up->retry_delay_ms);
 }
 
 static void on_xfer_head(void *ctx, int status, struct str_view headers)

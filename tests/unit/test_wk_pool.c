@@ -272,6 +272,34 @@ static void test_retries(void **state)
     rig_stop(&r);
 }
 
+/* An answer that would be tried again but is too large to keep meanwhile goes to the client at
+ * once. */
+static void test_large_retryable_answer(void **state)
+{
+    static char body[1300001];
+    static char head[128];
+    struct rig r;
+    size_t total = 0;
+
+    (void)state;
+    rig_start(&r, models, "");
+    memset(body, 'e', sizeof(body) - 1);
+    (void)snprintf(head, sizeof(head), "HTTP/1.1 503 Busy\r\nContent-Length: %zu\r\n\r\n",
+                   sizeof(body) - 1);
+    rig_reply(&r, (struct rig_reply){.parts = {head, body}});
+    struct rig_job job = chat;
+    job.window = 1U << 22;
+    rig_dispatch(&r, &job);
+    (void)rig_wait(&r, &r.at_broker, MSG_DONE, 1);
+    assert_int_equal(r.at_frontend.v[0].status, 503);
+    for (unsigned i = 0; i < r.at_frontend.count; i++) {
+        total += r.at_frontend.v[i].n;
+    }
+    assert_int_equal(total, sizeof(body) - 1);
+    assert_int_equal(r.request_count, 1);
+    rig_stop(&r);
+}
+
 static void test_cut_mid_answer(void **state)
 {
     struct rig r;
@@ -416,6 +444,61 @@ static void test_drain(void **state)
     assert_string_equal(h->payload, "1234");
     (void)rig_wait(&r, &r.at_broker, MSG_DONE, 1);
     rig_until(&r, &r.stopped, 1);
+    rig_stop(&r);
+}
+
+/* Each allocation of a job's start fails once: the broker hears DONE every time, the frontend is
+ * told, nothing leaks. */
+static void test_out_of_memory(void **state)
+{
+    struct rig r;
+    struct msg_body_DISPATCH m = {.kind = MSG_KIND_CHAT, .method = MSG_METHOD_POST, .window = 4096};
+    struct plane_in in = {.head = {.type = MSG_DISPATCH, .attempt = 1}};
+    char endpoint[160];
+    bool has_fired = true;
+    unsigned n = 0;
+
+    (void)state;
+    rig_start(&r, models, "");
+    rig_reply_json(&r, "200 OK", "", "{}");
+    rig_dispatch(&r, &chat); /* connects everything */
+    (void)rig_wait(&r, &r.at_broker, MSG_DONE, 1);
+    (void)snprintf(endpoint, sizeof(endpoint), "ipc://%s/fe.sock", r.dir);
+    m.endpoint = sv_of(endpoint);
+    m.path = sv_of(chat.path);
+    m.headers = sv_of(chat.headers);
+    in.payload = buf_copy(chat.body, strlen(chat.body));
+    for (; has_fired; n++) {
+        assert_true(n < 100);
+        unsigned answers = rig_count(&r.at_frontend, MSG_END) + rig_count(&r.at_frontend, MSG_HEAD);
+        memset(in.head.rid.b, (int)(100 + n), sizeof(in.head.rid.b));
+        if (r.reply_next == r.reply_count) {
+            rig_reply_json(&r, "200 OK", "", "{}");
+        }
+        (void)mem_fail_nth((long)n);
+        wk_task_start(&r.pool->brokers[0], &in, &m);
+        has_fired = mem_fail_nth(-1) != 0;
+        (void)rig_wait(&r, &r.at_broker, MSG_DONE, n + 2);
+        assert_int_equal(rig_count(&r.at_frontend, MSG_END) + rig_count(&r.at_frontend, MSG_HEAD),
+                         answers + 1);
+    }
+    assert_true(n > 6);
+    buf_unref(in.payload);
+    rig_stop(&r);
+}
+
+static void test_more_than_credit(void **state)
+{
+    struct rig r;
+    struct rig_job job = chat;
+
+    (void)state;
+    rig_start(&r, models, "  limits: {requests: 10}\n");
+    r.pool->brokers[0].capacity = 1;
+    rig_reply(&r, (struct rig_reply){.does_nothing = true});
+    rig_dispatch(&r, &job);
+    rig_until(&r, &r.request_count, 1);
+    expect_error(&r, job, ERR_LIMIT, "more jobs");
     rig_stop(&r);
 }
 
@@ -622,16 +705,48 @@ static void test_sandbox_call_survives_broker(void **state)
     rig_stop(&r);
 }
 
+static void test_sandbox_call_without_broker(void **state)
+{
+    struct rig r;
+    struct rig_job job = sandbox_job(1, MSG_METHOD_POST, "/v1/sandboxes/run", "{\"code\":\"1\"}");
+
+    (void)state;
+    rig_start(&r, models, "");
+    rig_dispatch(&r, &job);
+    (void)rig_wait(&r, &r.at_broker, MSG_SBX_CALL, 1);
+    rig_broker_down(&r);
+    rig_turn_for(&r, 20);
+    struct wk_task *t = CONTAINER_OF(list_first(&r.pool->list), struct wk_task, all);
+    wk_sbx_tick(t, clock_ms() + 29000);
+    assert_int_equal(r.at_frontend.count, 0);
+    wk_sbx_tick(t, clock_ms() + 31000);
+    struct rig_heard *h = rig_wait(&r, &r.at_frontend, MSG_END, 1);
+    assert_int_equal(h->code, ERR_SANDBOX_UNAVAILABLE);
+    assert_non_null(strstr(h->text, "may have run"));
+    rig_stop(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fast_path),      cmocka_unit_test(test_stream_and_window),
-        cmocka_unit_test(test_bad_requests),   cmocka_unit_test(test_retries),
-        cmocka_unit_test(test_cut_mid_answer), cmocka_unit_test(test_cancel_and_deadline),
-        cmocka_unit_test(test_routing),        cmocka_unit_test(test_broker_restart),
-        cmocka_unit_test(test_drain),          cmocka_unit_test(test_sandbox_routes),
-        cmocka_unit_test(test_sandbox_run),    cmocka_unit_test(test_sandbox_errors),
-        cmocka_unit_test(test_sandbox_cancel), cmocka_unit_test(test_sandbox_call_survives_broker),
+        cmocka_unit_test(test_fast_path),
+        cmocka_unit_test(test_stream_and_window),
+        cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_retries),
+        cmocka_unit_test(test_large_retryable_answer),
+        cmocka_unit_test(test_cut_mid_answer),
+        cmocka_unit_test(test_cancel_and_deadline),
+        cmocka_unit_test(test_routing),
+        cmocka_unit_test(test_broker_restart),
+        cmocka_unit_test(test_drain),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_more_than_credit),
+        cmocka_unit_test(test_sandbox_routes),
+        cmocka_unit_test(test_sandbox_run),
+        cmocka_unit_test(test_sandbox_errors),
+        cmocka_unit_test(test_sandbox_cancel),
+        cmocka_unit_test(test_sandbox_call_survives_broker),
+        cmocka_unit_test(test_sandbox_call_without_broker),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
