@@ -1,7 +1,6 @@
 """Runs cells of code inside a sandbox; built into the zygote.
 
-prepare() runs once in the zygote: imports, a shell, a warm-up, a frozen heap. start() runs in a child before its first
-cell, run() once per cell. With IPython cells have its semantics; without it the plain shell below behaves the same for
+prepare() runs once in the zygote: imports, a shell, a warm-up, a frozen heap. run() runs in a child, once per cell. With IPython cells have its semantics; without it the plain shell below behaves the same for
 everything but magics and rich display of foreign objects.
 
 All output leaves through the built-in module _cofferdam (zg_python.c): write(stream, bytes), emit(kind, bytes).
@@ -227,17 +226,7 @@ def _ipython_make():
         displayhook_class = Hook
         display_pub_class = Publisher
         was_raised = False
-
-        def transform_cell(self, raw_cell):
-            """Valid Python needs no transformation; the transformers touch much memory."""
-            if "\\" not in raw_cell and self.input_transformers_post == []:
-                try:
-                    compile(raw_cell, "<cell>", "exec",
-                            ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-                    return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
-                except Exception:
-                    pass
-            return super().transform_cell(raw_cell)
+        own_callbacks = None
 
         def _showtraceback(self, etype, evalue, stb):
             self.was_raised = True
@@ -260,14 +249,65 @@ def _ipython_make():
         def enable_gui(self, gui=None):
             pass
 
+        def callbacks(self):
+            return [len(calls) for calls in self.events.callbacks.values()]
+
+        def settle(self):
+            """After the warm-up: IPython's and matplotlib's own hooks do not count as the user's."""
+            self.own_callbacks = self.callbacks()
+
+        def _plain(self, text, name):
+            """Code objects of a cell that IPython would not change, else None: then run_cell does it all."""
+            if (self.ast_transformers or self.input_transformers_post
+                    or self.callbacks() != self.own_callbacks):
+                return None
+            try:
+                flags = self.compile.flags
+                tree = compile(text, name, "exec", ast.PyCF_ONLY_AST | flags, True)
+                last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+                codes = [compile(tree, name, "exec", flags, True)] if tree.body else []
+                if last is not None:
+                    codes.append(compile(ast.Interactive([last]), name, "single", flags, True))
+                return codes
+            except BaseException:
+                return None
+
         def run(self, text):
             self.was_raised = False
-            result = self.run_cell(text, store_history=True)
-            exc = result.error_in_exec or result.error_before_exec
+            count = self.execution_count
+            name = "<ipython-input-%d>" % count
+            # most cells are plain Python; the whole machinery costs a child a millisecond of copied pages
+            codes = self._plain(text, name) if "__future__" not in text else None
+            exc = None
+            if not codes:
+                result = self.run_cell(text, store_history=True)
+                exc = result.error_in_exec or result.error_before_exec
+            else:
+                store_inputs(count, text, text)
+                linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+                self.compile._filename_map[name] = count
+                sys.displayhook = self.displayhook
+                try:
+                    for code in codes:
+                        exec(code, self.user_global_ns, self.user_ns)
+                except SystemExit as e:
+                    exc = e
+                except BaseException:
+                    self.showtraceback(running_compiled_code=True)
+                self._trait_values["execution_count"] = count + 1
             if isinstance(exc, SystemExit):
                 _emit_exception("SystemExit", _text_of(exc), ["SystemExit: " + _text_of(exc)])
             elif exc is not None and not self.was_raised:
                 _emit_plain_exception(exc)
+
+        def forget(self, names):
+            """As if nothing had run since `names` was taken."""
+            self.user_ns.clear()
+            self.user_ns.update(names)
+            self.displayhook._ = self.displayhook.__ = self.displayhook.___ = ""
+            self.user_ns["Out"].clear()
+            del self.history_manager.input_hist_parsed[1:], self.history_manager.input_hist_raw[1:]
+            self._trait_values["execution_count"] = 1
 
         def count(self):
             return self.execution_count - 1
@@ -288,6 +328,8 @@ def _ipython_make():
 
     shell = Shell.instance(config=config, user_module=_main, user_ns=_main.__dict__)
     shell.history_manager.store_inputs = store_inputs  # nothing is kept on disk
+    shell.builtin_trap.__enter__()
+    shell.display_trap.__enter__()
     warnings.filterwarnings("ignore", message="To exit: use")
     return shell
 
@@ -307,6 +349,14 @@ class _PlainShell:
 
     def count(self):
         return self._count
+
+    def settle(self):
+        pass
+
+    def forget(self, names):
+        self._count = 0
+        self.user_ns.clear()
+        self.user_ns.update(names)
 
     def _call(self, code):
         value = eval(code, self.user_ns)
@@ -392,7 +442,7 @@ def _on_cpu(_signum, _frame):
 
 def _warm(pyplot):
     """Fills caches that every child would fill again: compiled code, formatters, fonts."""
-    cells = ["warm = 1\nwarm + 1", "def warm():\n    return 1 / 0\nwarm()", "print('')"]
+    cells = ["warm = 1\nwarm + 1", "def warm():\n    return 1 / 0\nwarm()", "print('')", "%pwd"]
     if "pandas" in sys.modules:
         cells.append("import pandas\npandas.DataFrame({'a': [1, 2]})")
     for cell in cells:
@@ -404,18 +454,23 @@ def _warm(pyplot):
         # cached fonts hold open files, and a child closes every descriptor it inherited
         getattr(sys.modules["matplotlib.font_manager"]._get_font, "cache_clear", int)()
     _shell.reset(new_session=True)
+    _shell.settle()
+    _shell.run("print('')")  # once more on the path that cells of children take
+    _shell.reset(new_session=True)
 
 
 def warm():
     """In a child of the warm pool: touches the memory that a first cell touches."""
-    _shell.run("print('')\n1")
-    _flush()
-    _shell.reset(new_session=True)
+    names = dict(_shell.user_ns)
+    for _ in range(2):
+        _shell.run("print('')\n1")
+        _flush()
+    _shell.forget(names)
 
 
 def prepare():
     """In the zygote. Returns notices for the operator."""
-    global _shell, _streams, _generators
+    global _shell, _streams
     notices = []
     pyplot = None
     os.environ["COLUMNS"] = "100"
@@ -437,11 +492,8 @@ def prepare():
                        "and rich display; install python3-ipython" % exc)
         _shell = _PlainShell()
     _warm(pyplot)
-    random.seed()
-    random.random()
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()
-    _generators = _generators_find()
+    _c.generators(*_generators_find())
+    os.register_at_fork(after_in_child=_c.forked)
     _record_children()
     _handlers_check()
     sys.path.insert(0, "")
@@ -452,43 +504,23 @@ def prepare():
     return notices
 
 
-_generators = ()
-
-
 def _generators_find():
     """Addresses of the 624 state words of the global generators of random and numpy, so that a child can refill them
-    without running their seeding code, which writes to hundreds of pages. None when one is not where it should be."""
+    without running their seeding code, which writes to hundreds of pages."""
     import ctypes
-    found = []
-    try:
-        # the object's head and its index word come first
-        found.append((id(random._inst) + object.__basicsize__ + 4, list(random.getstate()[1][:624])))
-        if "numpy" in sys.modules:
-            import numpy
-            found.append((numpy.random.mtrand._rand._bit_generator.ctypes.state_address,
-                          numpy.random.get_state()[1].tolist()))
-        for address, words in found:
-            if list((ctypes.c_uint32 * 624).from_address(address)) != words:
-                return None
-    except (AttributeError, TypeError, ValueError):
-        return None
-    return tuple(address for address, _ in found)
-
-
-def _reseed():
-    if _generators is None:
-        random.seed()
-        if "numpy" in sys.modules:
-            sys.modules["numpy"].random.seed()
-    else:
-        for address in _generators:
-            _c.fill(address, 624 * 4)
-
-
-def start():
-    """In a child, before its first cell. Kept small: each page it writes is copied for this child alone."""
-    os.register_at_fork(after_in_child=_c.forked)
-    _reseed()
+    random.seed()
+    random.random()
+    # the object's head and its index word come first
+    found = [(id(random._inst) + object.__basicsize__ + 4, list(random.getstate()[1][:624]))]
+    if "numpy" in sys.modules:
+        import numpy
+        numpy.random.seed()
+        found.append((numpy.random.mtrand._rand._bit_generator.ctypes.state_address,
+                      numpy.random.get_state()[1].tolist()))
+    for address, words in found:
+        if list((ctypes.c_uint32 * 624).from_address(address)) != words:
+            raise RuntimeError("the state of a random number generator is not where it should be")
+    return [address for address, _ in found]
 
 
 def _handlers_check():

@@ -65,8 +65,7 @@ _Noreturn void zg_child_main(const struct zg_jail *j, unsigned host_id, int stre
             zg_python_idle_end();
         } else {
             zg_out_init();
-            zg_python_child_start();
-            if (zg_out_start() != 0) {
+            if (zg_python_child_start() != 0 || zg_out_start() != 0) {
                 _exit(1);
             }
             is_started = true;

@@ -178,6 +178,11 @@ void zg_out_init(void)
     out.mode = OUT_CHILD;
 }
 
+bool zg_out_is_off(void)
+{
+    return out.mode == OUT_OFF;
+}
+
 int zg_out_start(void)
 {
     pthread_attr_t attr;

@@ -24,7 +24,8 @@
 #include "sb_zygote_proto.h"
 
 void zg_out_init(void);
-int zg_out_start(void); /* starts the thread; 0 or -1 with errno */
+bool zg_out_is_off(void); /* true in the zygote */
+int zg_out_start(void);   /* starts the thread; 0 or -1 with errno */
 void zg_out_run_begin(uint32_t run, uint64_t cap);
 void zg_out_run_end(void); /* drains and sends END */
 /* `type` is ZYP_FRAME_STDOUT or ZYP_FRAME_STDERR. */

@@ -13,8 +13,9 @@
 #include "zg_out.h"
 #include "zg_runner.h"
 
+#define GENERATOR_BYTES (624 * 4)
+
 static PyObject *run_fn; /* owned for the life of the process */
-static PyObject *start_fn;
 static PyObject *warm_fn;
 
 static PyObject *py_write(PyObject *self, PyObject *args)
@@ -62,17 +63,25 @@ static PyObject *py_forked(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *py_fill(PyObject *self, PyObject *args)
+/* State words of the pseudo-random generators; a child's are refilled before its first cell. */
+static struct {
+    unsigned long long at[2];
+    unsigned count;
+} generators;
+
+static PyObject *py_generators(PyObject *self, PyObject *args)
 {
-    unsigned long long address = 0;
-    Py_ssize_t n = 0;
+    unsigned long long at[2] = {0, 0};
 
     (void)self;
-    if (!PyArg_ParseTuple(args, "Kn", &address, &n)) {
+    if (!PyArg_ParseTuple(args, "K|K", &at[0], &at[1])) {
         return NULL;
     }
-    if (getrandom((void *)(uintptr_t)address, (size_t)n, 0) != n) {
-        return PyErr_SetFromErrno(PyExc_OSError);
+    if (zg_out_is_off()) { /* in the zygote only */
+        for (generators.count = 0; generators.count < 2 && at[generators.count] != 0;
+             generators.count++) {
+            generators.at[generators.count] = at[generators.count];
+        }
     }
     Py_RETURN_NONE;
 }
@@ -80,7 +89,7 @@ static PyObject *py_fill(PyObject *self, PyObject *args)
 static PyMethodDef methods[] = {
     {"write", py_write, METH_VARARGS, "write(stream, bytes): text output"},
     {"emit", py_emit, METH_VARARGS, "emit(kind, bytes) -> sent: one event"},
-    {"fill", py_fill, METH_VARARGS, "fill(address, n): random bytes there"},
+    {"generators", py_generators, METH_VARARGS, "generators(address, ...): what to reseed"},
     {"forked", py_forked, METH_NOARGS, "this is a forked process from now on"},
     {NULL, NULL, 0, NULL},
 };
@@ -158,9 +167,8 @@ static int runner_load(PyObject **ret, struct zg_err *e)
         return python_fail(e, "runner");
     }
     run_fn = PyObject_GetAttrString(module, "run");
-    start_fn = PyObject_GetAttrString(module, "start");
     warm_fn = PyObject_GetAttrString(module, "warm");
-    if (run_fn == NULL || start_fn == NULL || warm_fn == NULL) {
+    if (run_fn == NULL || warm_fn == NULL) {
         Py_XDECREF(module);
         return python_fail(e, "runner");
     }
@@ -193,12 +201,16 @@ int zg_python_init(void (*notice)(const char *text), struct zg_err *e)
     return 0;
 }
 
-void zg_python_child_start(void)
+int zg_python_child_start(void)
 {
-    PyObject *r = PyObject_CallNoArgs(start_fn);
+    for (unsigned i = 0; i < generators.count; i++) {
+        void *at = (void *)(uintptr_t)generators.at[i];
 
-    Py_XDECREF(r);
-    PyErr_Clear();
+        if (getrandom(at, GENERATOR_BYTES, 0) != GENERATOR_BYTES) {
+            return -1;
+        }
+    }
+    return 0;
 }
 
 static PyThreadState *idle_state;

@@ -20,7 +20,7 @@
 /* Isolated interpreter, imports, warm-up, frozen heap. `notice` gets one line per thing that is
  * missing. */
 int zg_python_init(void (*notice)(const char *text), struct zg_err *e);
-void zg_python_child_start(void);
+int zg_python_child_start(void); /* own random numbers; 0 or -1 */
 /* Around waiting for the next run: threads of user code go on meanwhile. */
 void zg_python_idle_begin(void);
 void zg_python_idle_end(void);

@@ -96,6 +96,53 @@ static void test_memory_refused(void **state)
     pc_destroy(&world, b);
 }
 
+/* More than the limit bit by bit: the kernel ends it where a control group limits memory, else
+ * Python says so. */
+static void test_memory_used_up(void **state)
+{
+    struct sb_box *b = pc_create(&world);
+    struct pc_run r;
+
+    (void)state;
+    pc_run(&world, &r, b,
+           "import os\nfor _ in range(3):\n  if os.fork() == 0: break\n"
+           "x = [bytearray(1 << 20) for _ in range(180)]\nimport time\ntime.sleep(1)");
+    assert_true(r.end == SB_END_OK || strstr(r.e.text, "out of memory: more than 256 MiB") != NULL);
+    pc_run_fini(&r);
+    pc_destroy(&world, b);
+}
+
+/* IPython's own ways: magics, shell lines, top-level await, and plain cells on the short path
+ * beside them. */
+static void test_cells(void **state)
+{
+    struct sb_box *b = pc_create(&world);
+    struct pc_run r;
+
+    (void)state;
+    expect(b, "import asyncio\nasync def f():\n  await asyncio.sleep(0)\n  print('in')\nawait f()",
+           "in\n");
+    pc_run(&world, &r, b, "try:\n  get_ipython()\nexcept NameError: print('plain')");
+    bool has_ipython = r.out.n == 0;
+
+    pc_run_fini(&r);
+    if (has_ipython) {
+        expect(b, "!echo shell", "shell\n");
+        expect(b, "files = !echo a b\nprint(files)", "['a b']\n");
+        expect(b, "%%capture out\nprint('hidden')", "");
+        expect(b, "print(out.stdout)", "hidden\n\n");
+        expect(b, "x = 5;\n_i", "");
+    }
+    pc_run(&world, &r, b, "x = 7\nx;");
+    assert_int_equal(r.displays, 0); /* a semicolon keeps the value back */
+    pc_run_fini(&r);
+    pc_run(&world, &r, b, "def g():\n    return 1 // 0\n\ng()");
+    assert_non_null(
+        strstr(text_of(&r.exception), "return 1 // 0")); /* the traceback shows source */
+    pc_run_fini(&r);
+    pc_destroy(&world, b);
+}
+
 static void test_processes(void **state)
 {
     struct sb_box *b = pc_create(&world);
@@ -321,6 +368,8 @@ int main(void)
         cmocka_unit_test(test_exits),
         cmocka_unit_test(test_sys_exit),
         cmocka_unit_test(test_memory_refused),
+        cmocka_unit_test(test_memory_used_up),
+        cmocka_unit_test(test_cells),
         cmocka_unit_test(test_processes),
         cmocka_unit_test(test_low_level_output),
         cmocka_unit_test(test_files_and_input),

@@ -8,3 +8,7 @@ add_dependencies(test_provider_local cofferdam-zygote)
 add_executable(bench_sandbox bench/sandbox_bench.c)
 target_link_libraries(bench_sandbox PRIVATE cfd_flags cfd_sb_local)
 set_target_properties(bench_sandbox PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
+
+add_test(NAME test_local_owner
+    COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/contract/test_local_owner.py $<TARGET_FILE:cofferdam-zygote>)
+set_tests_properties(test_local_owner PROPERTIES TIMEOUT 240)

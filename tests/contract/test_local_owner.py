@@ -1,0 +1,139 @@
+#!/usr/bin/python3
+"""When the owner of local sandboxes dies, in whatever way, nothing of them is left: processes, control groups.
+Speaks to a zygote directly (sb_zygote_proto.h), so that each of the two can be killed on its own."""
+import array
+import glob
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+
+ZYGOTE = sys.argv[1]
+
+
+def start():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(theirs.fileno(), 3)
+        os.set_inheritable(3, True)
+        os.closerange(4, 64)
+        os.execv(ZYGOTE, ["cofferdam-zygote"])
+    theirs.close()
+    ours.settimeout(60)
+    return pid, ours
+
+
+def message(s):
+    data, ancillary, _, _ = s.recvmsg(4096, socket.CMSG_SPACE(8))
+    assert len(data) >= 12, "the zygote ended"
+    fds = array.array("i")
+    for _, _, raw in ancillary:
+        fds.frombytes(raw)
+    kind, _, _, _, seq, num = struct.unpack_from("<BBBBIi", data)
+    return kind, num, list(fds), data[12:].decode()
+
+
+def wait_for(s, wanted):
+    while True:
+        m = message(s)
+        if m[0] == wanted:
+            return m
+        assert m[0] != 2, m
+
+
+def exact(s, n):
+    data = b""
+    while len(data) < n:
+        piece = s.recv(n - len(data))
+        assert piece, "the sandbox ended"
+        data += piece
+    return data
+
+
+def run(s, code):
+    code = code.encode()
+    s.sendall(struct.pack("<BBHI", 3, 1, 0, 16 + len(code)) + struct.pack("<IIQ", 1, 10, 1 << 20) + code)
+    while True:
+        kind, _, _, n = struct.unpack("<BBHI", exact(s, 8))
+        exact(s, n)
+        if kind == 9:
+            return
+
+
+def world():
+    """A zygote with two sandboxes, one of them with a background process."""
+    pid, control = start()
+    groups = wait_for(control, 1)[3].split()
+    boxes = []
+    for seq in (1, 2):
+        control.send(struct.pack("<BBBBIi", 4, 1, 0, 0, seq, 0))
+        _, child, fds, _ = wait_for(control, 5)
+        boxes.append((child, socket.socket(fileno=fds[0]), fds[1]))
+    run(boxes[0][1], "import subprocess\nsubprocess.Popen(['sleep', '1000'])")
+    return pid, control, groups, boxes
+
+
+def pids_of(groups):
+    found = set()
+    for g in groups:
+        for path in glob.glob(g + "/*/cgroup.procs"):
+            found.update(int(p) for p in open(path).read().split())
+    return found
+
+
+def gone(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    try:
+        return open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def until(what, condition):
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.01)
+
+
+def check(how, groups_too):
+    pid, control, groups, boxes = world()
+    pids = pids_of(groups) | {child for child, _, _ in boxes}
+    how(pid, control)
+    until("processes are left: %s" % how.__name__, lambda: all(gone(p) for p in pids - {pid}))
+    os.waitpid(pid, 0)
+    if groups_too:
+        until("control groups are left: %s" % how.__name__, lambda: not any(os.path.exists(g) for g in groups))
+    for _, s, fd in boxes:
+        s.close()
+        os.close(fd)
+    control.close()
+
+
+def owner_dies(_pid, control):
+    control.shutdown(socket.SHUT_RDWR)
+
+
+def zygote_is_stopped(pid, _control):
+    os.kill(pid, signal.SIGTERM)
+
+
+def zygote_is_killed(pid, _control):
+    os.kill(pid, signal.SIGKILL)
+
+
+check(owner_dies, True)
+check(zygote_is_stopped, True)
+check(zygote_is_killed, False)  # its groups are the owner's to remove, or ...
+check(owner_dies, True)         # ... the next zygote's, which has just swept them
+for kind in ("memory", "pids", "cpu"):
+    for path in glob.glob("/sys/fs/cgroup/%s/**/cofferdam-*" % kind, recursive=True):
+        owner = int(path.rpartition("-")[2])
+        assert not gone(owner), "left behind: " + path
+print("ok")
