@@ -202,3 +202,14 @@ const char *sc_shown(struct scenario *s, unsigned n, unsigned i)
     json_decref(req);
     return found;
 }
+
+const struct fm_answer hello = {
+    .items = {{FM_TEXT, "The answer is 42.", NULL, NULL}}, .in = 7, .out = 5};
+
+struct fm_answer call_answer(const char *args, const char *call_id)
+{
+    return (struct fm_answer){
+        .items = {{FM_REASONING, "enc", NULL, NULL}, {FM_CALL, args, TOOL, call_id}},
+        .in = 10,
+        .out = 20};
+}

@@ -48,4 +48,8 @@ const char *sc_shown(struct scenario *s, unsigned n, unsigned i);
 json_t *sc_request(const struct scenario *s, unsigned n); /* new */
 char *code_args(const char *code); /* {"code":...}; leaked into a small pool */
 
+/* A plain answer, and one that reasons and calls our tool. */
+extern const struct fm_answer hello;
+struct fm_answer call_answer(const char *args, const char *call_id);
+
 #endif

@@ -52,7 +52,10 @@ static const char *unescape(const char *p, const char *end, char *dst, unsigned 
 
     if (p[1] != 'u') {
         at = strchr(from, p[1]);
-        dst[0] = at != NULL ? to[at - from] : p[1];
+        dst[0] = p[1];
+        if (at != NULL) {
+            dst[0] = to[at - from];
+        }
         *ret_n = 1;
         return p + 2;
     }
