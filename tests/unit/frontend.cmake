@@ -3,3 +3,4 @@ cfd_unit_test(test_http1_write SOURCES unit/test_http1_write.c LINKS cfd_fe_http
 cfd_unit_test(test_fe_route SOURCES unit/test_fe_route.c LINKS cfd_fe_http)
 cfd_unit_test(test_fe_auth SOURCES unit/test_fe_auth.c LINKS cfd_fe_access)
 cfd_unit_test(test_fe_sse SOURCES unit/test_fe_sse.c LINKS cfd_fe_sse PkgConfig::JANSSON)
+cfd_unit_test(test_fe_request SOURCES unit/test_fe_request.c unit/fe_rig.c LINKS cfd_frontend)
