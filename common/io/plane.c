@@ -203,7 +203,7 @@ static void link_set(struct plane *p, bool is_up)
         (void)events_get(p); /* takes in the new pipe, so that the first send finds it */
         p->is_bad_told = false;
     } else {
-        plane_do_turn(p); /* what had arrived comes before the bad news */
+        plane_do_turn(p); /* what can still be read comes before the bad news */
     }
     if (closer_is_closing(&p->closer)) {
         return;

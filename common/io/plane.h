@@ -56,8 +56,9 @@ struct plane_hooks {
     /* A message was dropped, or (peer empty) a handshake failed: ERR_PEER_FORBIDDEN for a refused
      * key. May be NULL. */
     void (*on_bad)(void *ctx, struct str_view peer, const struct err *e);
-    /* DEALER: transport connected or lost; what came in before the loss was handed to on_msg first.
-     * May be NULL. */
+    /* DEALER: transport connected or lost. What a DEALER had not read when its connection ended is
+     * gone (libzmq drops it together with what it had not sent); a ROUTER still reads everything
+     * that arrived. May be NULL. */
     void (*on_link)(void *ctx, bool is_up);
     /* After ERR_AGAIN: try again. A ROUTER does not know which peer has room, so it may come in
      * vain. May be NULL. */
