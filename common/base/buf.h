@@ -1,8 +1,8 @@
 /* buf.h - immutable bytes with an atomic reference count.
  *
  * Threads:  refs may be taken and dropped on any thread (libzmq frees on its own).
- * Lifetime: created with one reference; the last buf_unref frees, through `free_fn` for foreign bytes.
- * Bounds:   none of its own; callers cap sizes. */
+ * Lifetime: created with one reference; the last buf_unref frees, through `free_fn` for foreign
+ * bytes. Bounds:   none of its own; callers cap sizes. */
 #ifndef CFD_BASE_BUF_H
 #define CFD_BASE_BUF_H
 

@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-#define REQUIRE(cond) ((cond) ? (void)0 : check_failed("REQUIRE", #cond, __FILE__, __LINE__))
-#define INVARIANT(cond) ((cond) ? (void)0 : check_failed("INVARIANT", #cond, __FILE__, __LINE__))
+#define REQUIRE(cond)    ((cond) ? (void)0 : check_failed("REQUIRE", #cond, __FILE__, __LINE__))
+#define INVARIANT(cond)  ((cond) ? (void)0 : check_failed("INVARIANT", #cond, __FILE__, __LINE__))
 #define SOFT_CHECK(cond) ((cond) ? true : check_soft_failed(#cond, __FILE__, __LINE__))
 
 _Noreturn void check_failed(const char *grade, const char *cond, const char *file, int line);

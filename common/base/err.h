@@ -36,7 +36,7 @@ struct err_info {
     const char *text;
 };
 
-#define ERR_TEXT_MAX 512
+#define ERR_TEXT_MAX  512
 #define ERR_PARAM_MAX 96
 
 /* Detail of one error; a value type, copied freely, no pointers to free. */
@@ -54,7 +54,8 @@ const struct err_info *err_info(int code);
 /* Name of the code without prefix, e.g. "NOMEM". */
 const char *err_name(int code);
 
-/* Fills *e (may be NULL) and returns `code`. A NULL fmt uses the table's text. Cut at ERR_TEXT_MAX. */
+/* Fills *e (may be NULL) and returns `code`. A NULL fmt uses the table's text. Cut at ERR_TEXT_MAX.
+ */
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* As err_set, with the field at fault. */

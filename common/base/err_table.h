@@ -6,7 +6,8 @@
  *   http   status when it reaches a client; type and code are OpenAI's error object fields
  *          (a NULL code is JSON null)
  * Values are assigned by position, from -1 down, and live inside one build only: on the wire
- * between processes the code travels as its number and both ends must be of one protocol version. */
+ * between processes the code travels as its number and both ends must be of one protocol version.
+ */
 #ifndef CFD_BASE_ERR_TABLE_H
 #define CFD_BASE_ERR_TABLE_H
 

@@ -9,7 +9,7 @@
 #include "base/str.h"
 
 #define REQUEST_ID_BYTES 16
-#define TENANT_BYTES 32
+#define TENANT_BYTES     32
 
 struct request_id {
     uint8_t b[REQUEST_ID_BYTES];

@@ -1,4 +1,5 @@
-/* log_table.h - every event that may be logged. X(NAME, level, "doc"). Add a row, then use LOG(NAME, ...). */
+/* log_table.h - every event that may be logged. X(NAME, level, "doc"). Add a row, then use
+ * LOG(NAME, ...). */
 #ifndef CFD_BASE_LOG_TABLE_H
 #define CFD_BASE_LOG_TABLE_H
 

@@ -17,8 +17,8 @@ void *map_get(const struct map *m, struct str_view key); /* NULL = absent */
 int map_put(struct map *m, struct str_view key, void *value);
 void *map_take(struct map *m, struct str_view key); /* removes and returns, NULL = absent */
 
-/* Iteration: start with *it = 0; returns false at the end. Removing the entry just returned is allowed;
- * adding during iteration is not. */
+/* Iteration: start with *it = 0; returns false at the end. Removing the entry just returned is
+ * allowed; adding during iteration is not. */
 bool map_next(const struct map *m, size_t *it, struct str_view *ret_key, void **ret_value);
 
 #endif

@@ -1,7 +1,7 @@
 /* metric.h - counters, gauges and histograms of one process. Loop thread only.
  *
- * Label values are copied on first use; at most METRIC_SERIES_MAX series per metric, later ones fold into the
- * value "other", so a hostile label cannot grow memory. */
+ * Label values are copied on first use; at most METRIC_SERIES_MAX series per metric, later ones
+ * fold into the value "other", so a hostile label cannot grow memory. */
 #ifndef CFD_BASE_METRIC_H
 #define CFD_BASE_METRIC_H
 
@@ -26,8 +26,8 @@ void metric_observe_us(enum metric_id id, const char *a, const char *b, uint64_t
 
 /* Appends this process's samples, one per line, no HELP/TYPE, each with process="name". */
 int metric_snapshot(struct bytes *out, const char *process_name);
-/* Merges concatenated snapshots of many processes into one exposition: families in table order with HELP and
- * TYPE. Lines of unknown families are dropped (a snapshot comes from a peer). */
+/* Merges concatenated snapshots of many processes into one exposition: families in table order with
+ * HELP and TYPE. Lines of unknown families are dropped (a snapshot comes from a peer). */
 int metric_render(struct bytes *out, struct str_view snapshots);
 void metric_reset(void); /* for tests */
 

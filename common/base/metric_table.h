@@ -1,6 +1,7 @@
 /* metric_table.h - every metric any process exports. X(ID, KIND, "name", "labels", "help").
- * KIND: COUNTER, GAUGE or HISTOGRAM (seconds; fixed buckets in metric.c). `labels` is a comma list of label
- * names, at most 2, with bounded values; every process adds process="name" when it is rendered. */
+ * KIND: COUNTER, GAUGE or HISTOGRAM (seconds; fixed buckets in metric.c). `labels` is a comma list
+ * of label names, at most 2, with bounded values; every process adds process="name" when it is
+ * rendered. */
 #ifndef CFD_BASE_METRIC_TABLE_H
 #define CFD_BASE_METRIC_TABLE_H
 

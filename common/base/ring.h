@@ -7,7 +7,8 @@
 
 #define RING_SLOTS 256
 
-void ring_note(const char *what, uint64_t id, const char *from, const char *to, const char *why); /* static strings */
-void ring_dump(int fd); /* async-signal-safe */
+void ring_note(const char *what, uint64_t id, const char *from, const char *to,
+               const char *why); /* static strings */
+void ring_dump(int fd);          /* async-signal-safe */
 
 #endif

@@ -1,5 +1,6 @@
-/* secret.h - a string that must not leave by accident: no printf path, wiped on free, kept out of core
- * files (MADV_DONTDUMP) and locked when the limit allows. Ownership: struct owned by its holder. */
+/* secret.h - a string that must not leave by accident: no printf path, wiped on free, kept out of
+ * core files (MADV_DONTDUMP) and locked when the limit allows. Ownership: struct owned by its
+ * holder. */
 #ifndef CFD_BASE_SECRET_H
 #define CFD_BASE_SECRET_H
 
@@ -7,8 +8,8 @@
 
 struct secret; /* opaque */
 
-struct secret *secret_new(struct str_view value); /* copies; NULL on out of memory */
-void secret_free(struct secret *s);               /* wipes; accepts NULL */
+struct secret *secret_new(struct str_view value);    /* copies; NULL on out of memory */
+void secret_free(struct secret *s);                  /* wipes; accepts NULL */
 struct str_view secret_view(const struct secret *s); /* borrowed; handle with care */
 
 #endif

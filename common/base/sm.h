@@ -10,8 +10,9 @@ struct sm_state {
     uint32_t to; /* bit mask of states that may follow */
 };
 
-/* REQUIREs that the edge exists; logs STATE at debug level, notes it in the flight recorder; returns `next`. */
-unsigned sm_move(const struct sm_state *table, const char *what, uint64_t id, unsigned from, unsigned next,
-                 const char *why);
+/* REQUIREs that the edge exists; logs STATE at debug level, notes it in the flight recorder;
+ * returns `next`. */
+unsigned sm_move(const struct sm_state *table, const char *what, uint64_t id, unsigned from,
+                 unsigned next, const char *why);
 
 #endif

@@ -1,11 +1,12 @@
-/* msg_table.h - THE message schema. Everything else about messages is expanded from it: enum, names, structs,
- * encode, decode with limits, permission check, fuzz dictionary and the field tables of PROTOCOL.md.
+/* msg_table.h - THE message schema. Everything else about messages is expanded from it: enum,
+ * names, structs, encode, decode with limits, permission check, fuzz dictionary and the field
+ * tables of PROTOCOL.md.
  *
  * X(NAME, id, senders, states, "prose")
  *   id       on the wire; never reused, never renumbered within a protocol version
  *   senders  who may send it: FE frontend, BR broker, WK worker, SB sandboxd
- *   states   of the sending peer as the broker sees it: NEW (before WELCOME), READY (after). Messages on the direct
- *            path between workers and frontends have no broker state and say DIRECT.
+ *   states   of the sending peer as the broker sees it: NEW (before WELCOME), READY (after).
+ * Messages on the direct path between workers and frontends have no broker state and say DIRECT.
  * NAME##_FIELDS(F), one F per field in wire order:
  *   F(kind, name, lo, hi, "doc")
  *   kind     u8 u16 u32 u64 i32: little endian, lo..hi inclusive
@@ -17,14 +18,14 @@
 
 #define MSG_VERSION 1
 
-#define MSG_NAME_MAX 64
+#define MSG_NAME_MAX     64
 #define MSG_ENDPOINT_MAX 256
-#define MSG_PATH_MAX 8192
-#define MSG_HEADERS_MAX 65536
-#define MSG_TEXT_MAX 512
-#define MSG_SESSION_MAX 320
-#define MSG_PARAMS_MAX 65536
-#define MSG_PAYLOAD_MAX (512U * 1024U * 1024U)
+#define MSG_PATH_MAX     8192
+#define MSG_HEADERS_MAX  65536
+#define MSG_TEXT_MAX     512
+#define MSG_SESSION_MAX  320
+#define MSG_PARAMS_MAX   65536
+#define MSG_PAYLOAD_MAX  (512U * 1024U * 1024U)
 
 /* clang-format off */
 #define MSG_TABLE(X) \

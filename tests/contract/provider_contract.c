@@ -395,7 +395,8 @@ static void test_timeout_kill(void **state)
 
     (void)state;
     pc_run_start(&world, &r, b,
-                 "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", 300);
+                 "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass",
+                 300);
     pc_run_wait(&r);
     assert_int_equal(r.end, SB_END_LOST);
     assert_non_null(strstr(r.e.text, "killed"));

@@ -1,5 +1,5 @@
-/* replay_main.c - runs a fuzz target over every file of the corpus folders given, without libFuzzer. An empty or
- * missing corpus is a failure: a gate that saw nothing must not pass. */
+/* replay_main.c - runs a fuzz target over every file of the corpus folders given, without
+ * libFuzzer. An empty or missing corpus is a failure: a gate that saw nothing must not pass. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@ complain() {
     bad=$((bad + 1))
 }
 sources() { # [find arguments]: our C files
-    find common frontend broker workers sandboxd deploy tests -type f \( -name '*.c' -o -name '*.h' \) "$@" 2>/dev/null | sort
+    find common frontend broker workers sandboxd deploy tests -type f \( -name '*.c' -o -name '*.h' \) -not -path '*/node_modules/*' "$@" 2>/dev/null | sort
 }
 finish() { # a gate that saw nothing must not pass
     if [ "$seen" -eq 0 ]; then
