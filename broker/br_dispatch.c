@@ -12,10 +12,10 @@ void br_worker_set_credit(struct br_core *c, struct br_peer *wk, unsigned n)
 {
     c->counts.credit = c->counts.credit - wk->credit + n;
     wk->credit = n;
-    heap_remove(&c->ready, &wk->ready);
-    if (n > 0 && wk->state == BR_PEER_READY) {
-        /* Out of memory: it is put back by the next CREDIT or DONE. */
-        (void)heap_put(&c->ready, &wk->ready, UINT32_MAX - n);
+    if (wk->state != BR_PEER_READY) {
+        heap_remove(&c->ready, &wk->ready);
+    } else if (wk->ready.index1 != 0) {
+        (void)heap_put(&c->ready, &wk->ready, UINT32_MAX - n); /* only moves: cannot fail */
     }
     INVARIANT(credit_invariant(wk));
 }
@@ -51,11 +51,17 @@ void br_worker_detach(struct br_core *c, struct br_job *job)
     }
 }
 
+int br_worker_join(struct br_core *c, struct br_peer *wk)
+{
+    return heap_put(&c->ready, &wk->ready, UINT32_MAX);
+}
+
+/* NULL when none has credit. */
 static struct br_peer *next_worker(const struct br_core *c)
 {
     struct heap_node *n = heap_min(&c->ready);
 
-    return n != NULL ? CONTAINER_OF(n, struct br_peer, ready) : NULL;
+    return n != NULL && n->key < UINT32_MAX ? CONTAINER_OF(n, struct br_peer, ready) : NULL;
 }
 
 static void dispatch(struct br_core *c, struct br_peer *wk, struct br_job *job,

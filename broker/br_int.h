@@ -26,12 +26,12 @@
 
 #define BR_JOB_STATES(X) \
     X(NEW,        BR_TO(BR_JOB_QUEUED) | BR_TO(BR_JOB_GRACE) | BR_TO(BR_JOB_CLAIMED) | BR_TO(BR_JOB_RUNNING) | BR_TO(BR_JOB_ENDED)) \
-    X(QUEUED,     BR_TO(BR_JOB_RUNNING) | BR_TO(BR_JOB_GRACE) | BR_TO(BR_JOB_ENDED)) \
+    X(QUEUED,     BR_TO(BR_JOB_RUNNING) | BR_TO(BR_JOB_ENDED)) \
     X(GRACE,      BR_TO(BR_JOB_QUEUED) | BR_TO(BR_JOB_RUNNING) | BR_TO(BR_JOB_LIMBO) | BR_TO(BR_JOB_ENDED)) \
     X(CLAIMED,    BR_TO(BR_JOB_RUNNING) | BR_TO(BR_JOB_CANCELLING) | BR_TO(BR_JOB_QUEUED) | BR_TO(BR_JOB_GRACE) | BR_TO(BR_JOB_LIMBO) | BR_TO(BR_JOB_ENDED)) \
     X(RUNNING,    BR_TO(BR_JOB_CANCELLING) | BR_TO(BR_JOB_QUEUED) | BR_TO(BR_JOB_GRACE) | BR_TO(BR_JOB_LIMBO) | BR_TO(BR_JOB_ENDED)) \
-    X(CANCELLING, BR_TO(BR_JOB_QUEUED) | BR_TO(BR_JOB_GRACE) | BR_TO(BR_JOB_LIMBO) | BR_TO(BR_JOB_ENDED)) \
-    X(LIMBO,      BR_TO(BR_JOB_QUEUED) | BR_TO(BR_JOB_GRACE) | BR_TO(BR_JOB_ENDED)) \
+    X(CANCELLING, BR_TO(BR_JOB_LIMBO) | BR_TO(BR_JOB_ENDED)) \
+    X(LIMBO,      BR_TO(BR_JOB_QUEUED) | BR_TO(BR_JOB_ENDED)) \
     X(ENDED,      0U)
 /* clang-format on */
 
@@ -78,7 +78,7 @@ struct br_peer {
     /* worker: credit + jobs.count <= capacity */
     unsigned capacity;
     unsigned credit;
-    struct heap_node ready; /* in core->ready while READY and credit > 0 */
+    struct heap_node ready; /* in core->ready while READY */
     struct list calls;      /* br_call.wk_link; sandboxd: br_call.sbx_link */
 
     /* sandboxd */
@@ -192,7 +192,7 @@ struct br_core {
     struct br_table places;
     struct list queued; /* all QUEUED jobs, oldest first */
     struct heap turns;  /* tenants with waiting jobs */
-    struct heap ready;  /* workers with credit */
+    struct heap ready;  /* workers, most credit first */
     struct heap timers; /* jobs that wait for something */
     bool has_doubts;    /* some call has doubt_until_ms */
     struct list parked; /* calls without a sandboxd, by parked_until_ms */
@@ -310,6 +310,7 @@ unsigned br_queue_retry_ms(const struct br_core *c);
 void br_dispatch_pump(struct br_core *c);
 /* Hands a fresh SUBMIT straight to a worker when nobody waits. */
 bool br_dispatch_direct(struct br_core *c, struct br_job *job, const struct br_event *ev);
+int br_worker_join(struct br_core *c, struct br_peer *wk); /* ERR_NOMEM */
 void br_worker_add_credit(struct br_core *c, struct br_peer *wk, unsigned n);
 void br_worker_set_credit(struct br_core *c, struct br_peer *wk, unsigned n);
 void br_worker_attach(struct br_core *c, struct br_peer *wk, struct br_job *job);

@@ -224,6 +224,11 @@ static struct br_peer *peer_new(struct br_core *c, const struct br_addr *addr,
         mem_free(p);
         return NULL;
     }
+    if (p->role == MSG_ROLE_WORKER && br_worker_join(c, p) != 0) {
+        (void)map_take(c->by_key, peer_key(p));
+        mem_free(p);
+        return NULL;
+    }
     list_push_back(&c->peers[p->role], &p->link);
     return p;
 }

@@ -171,7 +171,8 @@ static const char *check_peers(const struct br_core *c, const struct tally *t)
             total++;
             CHECK(p->role == role && br_peer_is_live(p));
             CHECK(role != MSG_ROLE_WORKER || p->credit + p->jobs.count <= p->capacity);
-            CHECK((p->ready.index1 != 0) == (p->credit > 0 && p->state == BR_PEER_READY));
+            CHECK((p->ready.index1 != 0) == (role == MSG_ROLE_WORKER && p->state == BR_PEER_READY));
+            CHECK(p->ready.index1 == 0 || p->ready.key == UINT32_MAX - p->credit);
             CHECK(role == MSG_ROLE_SANDBOXD || (p->boxes.count == 0 && p->places.count == 0));
             at_workers += role == MSG_ROLE_WORKER ? p->jobs.count : 0;
             at_frontends += role == MSG_ROLE_FRONTEND ? p->jobs.count : 0;

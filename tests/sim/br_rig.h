@@ -30,6 +30,11 @@ struct rig {
     void (*on_in)(void *ctx, const char *from,
                   const struct msg_head *h); /* for tracing; may be NULL */
     void *ctx;
+    unsigned steps;     /* taken so far */
+    unsigned fail_step; /* in this one (from 1) the allocation number fail_nth (from 0) fails; 0 =
+                           none */
+    long fail_nth;
+    bool has_fired;
 };
 
 void rig_init(struct rig *r);
