@@ -443,7 +443,7 @@ def _on_cpu(_signum, _frame):
 def _warm(pyplot):
     """Fills caches that every child would fill again: compiled code, formatters, fonts."""
     cells = ["warm = 1\nwarm + 1", "def warm():\n    return 1 / 0\nwarm()", "print('')", "%pwd"]
-    if "pandas" in sys.modules:
+    if sys.modules.get("pandas") is not None:
         cells.append("import pandas\npandas.DataFrame({'a': [1, 2]})")
     for cell in cells:
         _shell.run(cell)
@@ -512,7 +512,7 @@ def _generators_find():
     random.random()
     # the object's head and its index word come first
     found = [(id(random._inst) + object.__basicsize__ + 4, list(random.getstate()[1][:624]))]
-    if "numpy" in sys.modules:
+    if sys.modules.get("numpy") is not None:
         import numpy
         numpy.random.seed()
         found.append((numpy.random.mtrand._rand._bit_generator.ctypes.state_address,
