@@ -9,6 +9,7 @@
 
 static struct fe_conn_seg *seg_at(struct fe_conn *c, size_t i)
 {
+    INVARIANT(i < c->seg_cap);
     return &c->segs[(c->seg_first + i) % c->seg_cap];
 }
 

@@ -4,7 +4,9 @@
 
 static char lower(char c)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+    static const char small[] = "abcdefghijklmnopqrstuvwxyz";
+
+    return c >= 'A' && c <= 'Z' ? small[c - 'A'] : c;
 }
 
 static bool starts_nocase(struct str_view s, struct str_view stem)

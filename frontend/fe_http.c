@@ -162,8 +162,8 @@ static bool find_method(struct str_view s, enum msg_method *ret)
 /* 0 or the error of a version that is not HTTP/1.0 or HTTP/1.1. */
 static int check_version(struct fe_http *h, struct str_view s)
 {
-    if (s.n != 8 || memcmp(s.p, "HTTP/", 5) != 0 || s.p[5] < '0' || s.p[5] > '9' || s.p[6] != '.' ||
-        s.p[7] < '0' || s.p[7] > '9') {
+    if (s.n != 8 || !sv_starts(s, SV_LIT("HTTP/")) || s.p[5] < '0' || s.p[5] > '9' ||
+        s.p[6] != '.' || s.p[7] < '0' || s.p[7] > '9') {
         return ERR_BAD_REQUEST;
     }
     if (s.p[5] != '1' || s.p[7] > '1') {
@@ -230,7 +230,9 @@ static int on_field_line(struct fe_http *h, struct str_view line)
     at->value_n = (uint32_t)value.n;
     /* llhttp takes only spaces after a number; blanks of either kind mean the same */
     for (size_t i = (size_t)at->value + at->value_n; i < h->raw.n - 2; i++) {
-        h->raw.p[i] = h->raw.p[i] == '\t' ? ' ' : h->raw.p[i];
+        if (h->raw.p[i] == '\t') {
+            h->raw.p[i] = ' ';
+        }
     }
     return 0;
 }

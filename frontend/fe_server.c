@@ -203,8 +203,8 @@ static unsigned raise_nofile(void)
         r.rlim_cur > UINT32_MAX) {
         return UINT32_MAX;
     }
-    return r.rlim_cur > 2U * FDS_SPARE ? (unsigned)r.rlim_cur - FDS_SPARE
-                                       : (unsigned)r.rlim_cur / 2U;
+    return r.rlim_cur > 2UL * FDS_SPARE ? (unsigned)r.rlim_cur - FDS_SPARE
+                                        : (unsigned)r.rlim_cur / 2U;
 }
 
 static void on_closed(void *ctx)
