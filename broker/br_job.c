@@ -289,7 +289,7 @@ void br_job_due(struct br_core *c, struct br_job *job)
     case BR_JOB_STATE_COUNT:
         break;
     }
-    INVARIANT(!"a timer without a reason");
+    INVARIANT(false); /* a timer without a reason */
 }
 
 static void count_outcome(struct br_core *c, const struct br_job *job, uint8_t outcome)

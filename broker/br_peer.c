@@ -88,7 +88,7 @@ static unsigned *ready_gauge(struct br_core *c, enum msg_role role)
     case MSG_ROLE_BROKER:
         break;
     }
-    INVARIANT(!"a peer is a frontend, a worker or a sandboxd");
+    INVARIANT(false); /* a peer is a frontend, a worker or a sandboxd */
     return NULL;
 }
 

@@ -183,7 +183,7 @@ static void resubmit_known(struct br_core *c, struct br_job *job, const struct b
     case BR_JOB_STATE_COUNT:
         break;
     }
-    INVARIANT(!"a job in the table is in no state");
+    INVARIANT(false); /* a job in the table is in no state */
 }
 
 /* The next attempt of a request that we know. */

@@ -423,7 +423,7 @@ static void sb_take(struct peer *sb, const struct letter *l)
             return;
         }
     }
-    NEED(!"room for another call");
+    NEED(false); /* room for another call */
 }
 
 static void sb_work(struct peer *sb)
