@@ -2,11 +2,20 @@
 
 #include "fe_check.h"
 
-static char lower(char c)
+static void put_lower(struct bytes *out, struct str_view s)
 {
+    static const char upper[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     static const char small[] = "abcdefghijklmnopqrstuvwxyz";
 
-    return c >= 'A' && c <= 'Z' ? small[c - 'A'] : c;
+    for (size_t i = 0; i < s.n; i++) {
+        size_t at = sv_find(sv_from(upper, sizeof(upper) - 1), s.p[i]);
+        char c = s.p[i];
+
+        if (at < sizeof(upper) - 1) {
+            c = small[at];
+        }
+        bytes_put_char(out, c);
+    }
 }
 
 static bool starts_nocase(struct str_view s, struct str_view stem)
@@ -68,9 +77,7 @@ int fe_headers_to_worker(struct bytes *out, const struct fe_http_head *head,
         if (!is_wanted(f->name, session_header)) {
             continue;
         }
-        for (size_t k = 0; k < f->name.n; k++) {
-            bytes_put_char(out, lower(f->name.p[k]));
-        }
+        put_lower(out, f->name);
         bytes_put(out, ": ", 2);
         bytes_put_sv(out, f->value);
         bytes_put(out, "\r\n", 2);

@@ -162,7 +162,7 @@ static bool find_method(struct str_view s, enum msg_method *ret)
 /* 0 or the error of a version that is not HTTP/1.0 or HTTP/1.1. */
 static int check_version(struct fe_http *h, struct str_view s)
 {
-    if (s.n != 8 || !sv_starts(s, SV_LIT("HTTP/")) || s.p[5] < '0' || s.p[5] > '9' ||
+    if (s.p == NULL || s.n != 8 || !sv_starts(s, SV_LIT("HTTP/")) || s.p[5] < '0' || s.p[5] > '9' ||
         s.p[6] != '.' || s.p[7] < '0' || s.p[7] > '9') {
         return ERR_BAD_REQUEST;
     }
