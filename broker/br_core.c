@@ -17,6 +17,7 @@ int br_core_new(struct br_core **ret, const struct br_setup *setup)
     c->pid_ns = setup->pid_ns;
     c->now_ms = setup->now_ms;
     c->beat_due_ms = setup->now_ms + c->limits.heartbeat_ms;
+    c->exit_due_ms = UINT64_MAX;
     c->settle_until_ms = setup->now_ms + c->limits.sbx_wait_ms;
     memcpy(&c->seed, setup->instance.b, sizeof(c->seed));
     bytes_init(&c->arena, 1U << 30);
@@ -168,7 +169,7 @@ static void on_peer_event(struct br_core *c, const struct br_event *ev, const ch
     struct br_peer *p = br_peer_by_serial(c, ev->peer);
 
     if (p != NULL) {
-        br_peer_gone(c, p, why);
+        br_live_lost(c, p, why);
     }
 }
 
@@ -278,6 +279,9 @@ uint64_t br_core_next_due(const struct br_core *c)
 
     if (n != NULL && n->key < due) {
         due = n->key;
+    }
+    if (c->exit_due_ms < due) {
+        due = c->exit_due_ms;
     }
     if (parked < due) {
         due = parked;

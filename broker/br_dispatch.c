@@ -25,7 +25,7 @@ void br_worker_add_credit(struct br_core *c, struct br_peer *wk, unsigned n)
     unsigned used = wk->credit + (unsigned)wk->jobs.count;
     unsigned room = wk->capacity > used ? wk->capacity - used : 0;
 
-    if (wk->state == BR_PEER_READY) {
+    if (wk->state == BR_PEER_READY && wk->dies_ms == 0) {
         br_worker_set_credit(c, wk, wk->credit + (n < room ? n : room));
     }
 }

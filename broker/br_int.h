@@ -69,6 +69,8 @@ struct br_peer {
     bool is_broken; /* a message to it was lost for lack of memory: dropped at the next step */
     struct list_link link; /* in core->peers[role], or core->graveyard */
     uint64_t seen_ms;
+    uint64_t dies_ms;    /* lost, and gone then, after its last words were heard; 0 = it lives */
+    const char *dies_of; /* static */
     uint32_t load;
     uint32_t lag_us;
     struct buf *stats; /* owned; NULL = none yet */
@@ -167,6 +169,7 @@ struct br_place {
 };
 
 #define BR_PLACES_MAX    200000U
+#define BR_LAST_WORDS_MS 20U
 #define BR_GOODBYE_MS    100U
 #define BR_STATS_MAX     (256U * 1024U) /* metrics text of one peer */
 #define BR_RETRY_SOON_MS 1000U
@@ -202,6 +205,7 @@ struct br_core {
     unsigned free_job_count, free_tenant_count, free_call_count;
 
     uint64_t beat_due_ms;
+    uint64_t exit_due_ms;    /* earliest dies_ms of a peer, UINT64_MAX = none */
     uint64_t alive_floor_ms; /* nobody is judged by silence before this */
     uint64_t report_round;
     bool is_restart; /* peers knew an earlier broker: let them all come back before placing sessions
@@ -288,7 +292,9 @@ static inline bool br_peer_is_live(const struct br_peer *p)
  * -----------------------------------------------------------------------------------------------------
  */
 int br_on_heartbeat(struct br_core *c, struct br_peer *p, const struct br_event *ev);
-void br_live_tick(struct br_core *c);        /* beats due, silent peers */
+void br_live_tick(struct br_core *c); /* beats due, silent peers */
+/* Its process ended, or it cannot be reached. `why` is static. */
+void br_live_lost(struct br_core *c, struct br_peer *p, const char *why);
 void br_live_tell_counts(struct br_core *c); /* frontends hear of a change at once */
 unsigned br_live_count(const struct br_core *c, enum msg_role role); /* ready ones */
 

@@ -87,8 +87,45 @@ static void drop_silent(struct br_core *c)
     }
 }
 
+/* The kernel tells of an end at once, and so does a send, while what the process said last may
+ * still be in our socket: a worker that drained would lose jobs that are done. So it gets no more
+ * work, and is gone a moment later. */
+void br_live_lost(struct br_core *c, struct br_peer *p, const char *why)
+{
+    if (p->dies_ms != 0) {
+        return;
+    }
+    p->dies_of = why;
+    p->dies_ms = c->now_ms + BR_LAST_WORDS_MS;
+    if (p->dies_ms < c->exit_due_ms) {
+        c->exit_due_ms = p->dies_ms;
+    }
+    if (p->role == MSG_ROLE_WORKER) {
+        br_worker_set_credit(c, p, 0);
+    }
+}
+
+static void bury_exited(struct br_core *c)
+{
+    c->exit_due_ms = UINT64_MAX;
+    for (enum msg_role role = MSG_ROLE_FRONTEND; role < MSG_ROLE_BROKER; role++) {
+        LIST_FOREACH_SAFE (k, tmp, &c->peers[role]) {
+            struct br_peer *p = CONTAINER_OF(k, struct br_peer, link);
+
+            if (p->dies_ms != 0 && p->dies_ms <= c->now_ms) {
+                br_peer_gone(c, p, p->dies_of);
+            } else if (p->dies_ms != 0 && p->dies_ms < c->exit_due_ms) {
+                c->exit_due_ms = p->dies_ms;
+            }
+        }
+    }
+}
+
 void br_live_tick(struct br_core *c)
 {
+    if (c->exit_due_ms <= c->now_ms) {
+        bury_exited(c);
+    }
     if (c->now_ms < c->beat_due_ms) {
         return;
     }

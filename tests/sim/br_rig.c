@@ -438,6 +438,7 @@ void rig_exited(struct rig *r, const char *name, enum br_event_kind kind)
             struct br_event ev = {.kind = kind, .peer = p->serial};
 
             rig_step(r, &ev);
+            rig_wait(r, !r->hears_last_words ? BR_LAST_WORDS_MS : 0);
             return;
         }
     }

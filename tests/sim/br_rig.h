@@ -23,9 +23,10 @@ struct rig {
     struct br_core *core;
     struct br_setup setup;
     uint64_t now_ms;
-    struct bytes text; /* lines since the last rig_expect */
-    bool shows_beats;  /* HEARTBEAT and WELCOME lines too */
-    uint8_t instance;  /* of the next HELLO; the same value = the same process */
+    struct bytes text;     /* lines since the last rig_expect */
+    bool shows_beats;      /* HEARTBEAT and WELCOME lines too */
+    bool hears_last_words; /* rig_exited does not wait until the peer is gone */
+    uint8_t instance;      /* of the next HELLO; the same value = the same process */
     void (*on_out)(void *ctx, const struct rig_out *o); /* instead of text */
     void (*on_in)(void *ctx, const char *from,
                   const struct msg_head *h); /* for tracing; may be NULL */

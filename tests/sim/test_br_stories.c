@@ -297,6 +297,23 @@ static void test_worker_dies(void **state)
     rig_expect(r, "fe0 REFUSE 1/3 WORKER_LOST\n");
 }
 
+/* It drained: DONE was on its way when its process ended. */
+static void test_last_words_are_heard(void **state)
+{
+    (void)state;
+    begin();
+    rig_submit(r, "fe0", 1, 1, 1, 0, 0);
+    rig_submit(r, "fe0", 2, 1, 1, 0, 0);
+    rig_expect(r, "wk0 DISPATCH 1/1 \"b1\"\nwk0 DISPATCH 2/1 \"b2\"\n");
+    r->hears_last_words = true;
+    rig_exited(r, "wk0", BR_EV_EXITED);
+    rig_submit(r, "fe0", 3, 1, 1, 0, 0);
+    rig_done(r, "wk0", 1, 1);
+    rig_expect(r, "");
+    rig_wait(r, 20);
+    rig_expect(r, "fe0 LOST 2/1\n");
+}
+
 static void test_silence_is_death(void **state)
 {
     (void)state;
@@ -725,6 +742,7 @@ int main(void)
         T(test_a_job_past_its_deadline_is_cancelled),
         T(test_frontend_dies),
         T(test_worker_dies),
+        T(test_last_words_are_heard),
         T(test_silence_is_death),
         T(test_our_own_sleep_is_not_their_death),
         T(test_worker_leaves_in_order),
