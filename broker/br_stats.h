@@ -8,7 +8,7 @@
 
 #include "br_core.h"
 
-#define BR_STATS_REPLY_MAX  (32U * 1024U * 1024U)
+#define BR_STATS_REPLY_MAX  ((size_t)32 * 1024 * 1024)
 #define BR_STATS_QUEUES_MAX 256U
 
 struct br_stats {
