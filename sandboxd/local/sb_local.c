@@ -126,8 +126,14 @@ static void pools_fill(struct sb_provider *p)
 static void on_serve(uv_timer_t *h)
 {
     struct sb_provider *p = h->data;
+    bool had_waiters = !list_is_empty(&p->waiters);
 
     waiters_serve(p);
+    if (had_waiters && list_is_empty(&p->waiters) && p->parked.count + p->warm.count > 0) {
+        sb_local_serve_soon(
+            p, SB_LOCAL_REFILL_MS); /* a fork now would slow down the first run of what was taken */
+        return;
+    }
     pools_fill(p);
     if (!list_is_empty(&p->waiters) && !uv_is_active((uv_handle_t *)&p->sweep)) {
         (void)uv_timer_start(&p->sweep, p->sweep.timer_cb, 500, 500);

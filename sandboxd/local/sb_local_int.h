@@ -34,7 +34,7 @@
 #define SB_LOCAL_NUDGE_MS       500   /* an interrupt is repeated this often meanwhile */
 #define SB_LOCAL_READY_MS       60000 /* zygote start: imports on a loaded machine */
 #define SB_LOCAL_KILL_MS        10000 /* longest wait for a killed sandbox to be gone */
-#define SB_LOCAL_REFILL_MS      3     /* pools are refilled this long after a take */
+#define SB_LOCAL_REFILL_MS      5     /* pools are refilled this long after a take */
 #define SB_LOCAL_BACKOFF_MAX_MS 5000
 #define SB_LOCAL_READ_BYTES     262144U
 #define SB_LOCAL_READ_TURNS     8 /* reads of one box per loop turn */

@@ -457,6 +457,7 @@ int sb_local_zygote_wait(struct sb_local_zygote *z, struct err *e)
                                                    "--check");
         }
     }
+    uv_update_time(&z->p->loop->uv); /* timers set next must not count the wait as passed */
     return 0;
 }
 

@@ -14,7 +14,7 @@ static struct {
     struct sb_box *box;
     uint64_t created_us;
     uint64_t first_us;
-    bool is_created;
+    struct buf *code;
     bool is_ended;
     bool is_destroyed;
     bool is_passed;
@@ -48,18 +48,6 @@ static void pass(unsigned ms)
     wait_for(&b.is_passed);
 }
 
-static void on_created(void *ctx, int rc, struct sb_box *box, const struct err *e)
-{
-    (void)ctx;
-    if (rc != 0) {
-        (void)fprintf(stderr, "create: %s\n", e->text);
-        exit(1);
-    }
-    b.created_us = clock_us();
-    b.box = box;
-    b.is_created = true;
-}
-
 static void on_event(void *ctx, enum sb_event_kind kind, struct str_view data)
 {
     (void)ctx;
@@ -80,6 +68,21 @@ static void on_end(void *ctx, enum sb_end end, bool is_truncated, const struct e
     b.is_ended = true;
 }
 
+static void on_created(void *ctx, int rc, struct sb_box *box, const struct err *e)
+{
+    static const struct sb_run_hooks hooks = {on_event, on_end, NULL};
+
+    (void)ctx;
+    if (rc != 0) {
+        (void)fprintf(stderr, "create: %s\n", e->text);
+        exit(1);
+    }
+    b.created_us = clock_us();
+    b.box = box;
+    /* from inside the callback, as sandboxd does it: the loop would sleep first otherwise */
+    sb_local_ops.run(box, b.code, 30000, &hooks);
+}
+
 static void on_destroyed(void *ctx, int rc, const struct err *e)
 {
     (void)ctx;
@@ -97,14 +100,12 @@ struct sample {
 static struct sample cycle(struct buf *code)
 {
     struct sb_create_opts o = {.cfg = b.cfg, .owner_tag = "bench"};
-    struct sb_run_hooks hooks = {on_event, on_end, NULL};
     uint64_t t0 = clock_us();
 
-    b.is_created = b.is_ended = b.is_destroyed = false;
+    b.code = code;
+    b.is_ended = b.is_destroyed = false;
     b.first_us = 0;
     sb_local_ops.create(b.p, &o, on_created, NULL);
-    wait_for(&b.is_created);
-    sb_local_ops.run(b.box, code, 30000, &hooks);
     wait_for(&b.is_ended);
     struct sample s = {b.created_us - t0, b.first_us - t0, clock_us() - t0};
 
