@@ -43,7 +43,7 @@ void wk_out_init(struct wk_out *o, struct wk_job *job, struct wk_conn *conn, uin
     o->conn = conn;
     o->window = window;
     o->stream = MSG_STREAM_NONE;
-    bytes_init(&o->acc, MSG_PAYLOAD_MAX);
+    bytes_init(&o->acc, (size_t)MSG_PAYLOAD_MAX);
     job->out = o;
 }
 
@@ -144,6 +144,25 @@ static void send_frame(struct wk_out *o, struct buf *payload)
     wk_return_wait(o->conn, &o->waiter, on_conn_writable);
 }
 
+static void send_end(struct wk_out *o)
+{
+    struct msg_head head = wk_task_head(wk_task_of(o->job), MSG_END, 0);
+    struct msg_body_END m = {
+        .code = o->end.code,
+        .retry_after_ms = o->end.retry_after_ms,
+        .param = sv_of(o->end.param),
+        .text = sv_of(o->end.text),
+    };
+
+    o->state = WK_OUT_CLOSED;
+    bytes_reset(&o->job->pool->frame);
+    if (msg_encode_END(&o->job->pool->frame, &head, &m) != 0) {
+        set_broken(o, ERR_NOMEM);
+        return;
+    }
+    send_frame(o, NULL);
+}
+
 static void send_head(struct wk_out *o, struct buf *payload, uint32_t flags)
 {
     struct wk_task *t = wk_task_of(o->job);
@@ -164,7 +183,12 @@ static void send_head(struct wk_out *o, struct buf *payload, uint32_t flags)
         m.length = payload != NULL ? payload->n : 0;
     }
     bytes_reset(&o->job->pool->frame);
-    (void)msg_encode_HEAD(&o->job->pool->frame, &head, &m);
+    if (msg_encode_HEAD(&o->job->pool->frame, &head, &m) != 0) {
+        /* wk_out_head let something through that no frame can carry, or memory is short */
+        (void)err_set(&o->end, ERR_INTERNAL, "the answer's head cannot be sent");
+        send_end(o);
+        return;
+    }
     o->state = WK_OUT_SENT;
     send_frame(o, payload);
 }
@@ -178,24 +202,11 @@ static void send_chunk(struct wk_out *o, struct buf *payload, uint32_t flags)
         m.sequence = wk_out_sequence(buf_view(payload));
     }
     bytes_reset(&o->job->pool->frame);
-    (void)msg_encode_CHUNK(&o->job->pool->frame, &head, &m);
+    if (msg_encode_CHUNK(&o->job->pool->frame, &head, &m) != 0) {
+        set_broken(o, ERR_NOMEM);
+        return;
+    }
     send_frame(o, payload);
-}
-
-static void send_end(struct wk_out *o)
-{
-    struct msg_head head = wk_task_head(wk_task_of(o->job), MSG_END, 0);
-    struct msg_body_END m = {
-        .code = o->end.code,
-        .retry_after_ms = o->end.retry_after_ms,
-        .param = sv_of(o->end.param),
-        .text = sv_of(o->end.text),
-    };
-
-    o->state = WK_OUT_CLOSED;
-    bytes_reset(&o->job->pool->frame);
-    (void)msg_encode_END(&o->job->pool->frame, &head, &m);
-    send_frame(o, NULL);
 }
 
 static void unref_parent(struct buf *b)
@@ -252,7 +263,7 @@ static struct buf *take_events(struct wk_out *o, bool *ret_none)
             return b;
         }
         struct bytes both;
-        bytes_init(&both, MSG_PAYLOAD_MAX);
+        bytes_init(&both, (size_t)MSG_PAYLOAD_MAX);
         (void)bytes_put(&both, o->one->p, o->one->n);
         if (bytes_put(&both, o->acc.p, o->acc.n) != 0) {
             bytes_fini(&both);
@@ -418,7 +429,9 @@ void wk_out_head(struct wk_job *job, const struct wk_head *head)
     o->stream = head->stream;
     o->length = head->length;
     o->processing_ms = head->processing_ms;
-    if (bytes_put_sv(&o->headers, head->headers) != 0) {
+    if (head->status < 100 || head->status > 599 || head->headers.n > MSG_HEADERS_MAX) {
+        set_broken(o, ERR_UPSTREAM_BAD); /* no message can carry it; answered as an error */
+    } else if (bytes_put_sv(&o->headers, head->headers) != 0) {
         set_broken(o, o->headers.rc);
     }
     mark_dirty(o);

@@ -205,8 +205,8 @@ static int code_of(const struct uvcurl_xfer *x, CURLcode rc)
     if (x->fail_rc != 0) {
         return x->fail_rc;
     }
-    if (rc == CURLE_OUT_OF_MEMORY) {
-        return ERR_NOMEM;
+    if (rc == CURLE_OUT_OF_MEMORY) { /* libcurl says so too of a header line above 100 kB */
+        return x->is_sent && !x->is_head_done ? ERR_UPSTREAM_BAD : ERR_NOMEM;
     }
     if (rc == CURLE_URL_MALFORMAT || rc == CURLE_UNSUPPORTED_PROTOCOL) {
         return x->is_sent ? ERR_UPSTREAM_BAD : ERR_INVALID;
@@ -236,7 +236,8 @@ static void complete(struct uvcurl_xfer *x, CURLcode result)
             (void)err_set(&e, rc, "the answer is longer than %llu bytes",
                           (unsigned long long)x->body_max);
         } else if (x->fail_rc == ERR_UPSTREAM_BAD) {
-            (void)err_set(&e, rc, "the head of the answer is longer than %d bytes",
+            (void)err_set(&e, rc,
+                          "the head of the answer has no valid status or more than %d bytes",
                           UVCURL_HEAD_MAX);
         } else {
             (void)err_set(&e, rc, "%s",

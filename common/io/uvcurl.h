@@ -6,13 +6,13 @@
  * after which no callback comes. Callbacks may call uvcurl_cancel/pause on their own transfer and
  * start others. Errors:   on_done gets ERR_UPSTREAM_CONNECT (nothing was sent: name, connect, TLS,
  * or connect_ms over), ERR_UPSTREAM_TIMEOUT (another limit is over), ERR_UPSTREAM_CUT (after
- * sending began), ERR_UPSTREAM_BAD (not HTTP, or a head above 64 KiB), ERR_LIMIT (answer above
- * body_max), ERR_NOMEM, or 0 for any complete HTTP answer, whatever its status. Bounds:
+ * sending began), ERR_UPSTREAM_BAD (not HTTP, or a head above UVCURL_HEAD_MAX), ERR_LIMIT (answer
+ * above body_max), ERR_NOMEM, or 0 for any complete HTTP answer, whatever its status. Bounds:
  * connections_max connections, further transfers wait for one; a paused transfer holds at most one
  * read (UVCURL_READ_BYTES) in memory. Safety:   TLS verification always on; only http and https; no
- * redirects followed; no proxies from the environment; response heads at most 64 KiB. libcurl
- * re-sends a request by itself when a reused connection closes before any reply: is_once forces a
- * fresh connection, so that such a request is never sent twice. */
+ * redirects followed; no proxies from the environment; response heads at most UVCURL_HEAD_MAX
+ * bytes. libcurl re-sends a request by itself when a reused connection closes before any reply:
+ * is_once forces a fresh connection, so that such a request is never sent twice. */
 #ifndef CFD_IO_UVCURL_H
 #define CFD_IO_UVCURL_H
 
@@ -24,7 +24,7 @@
 #include "io/loop.h"
 
 #define UVCURL_READ_BYTES 32768
-#define UVCURL_HEAD_MAX   65536
+#define UVCURL_HEAD_MAX   32768
 #define UVCURL_SLICES_MAX 8
 #define UVCURL_CONNECT_MS 10000U
 

@@ -55,6 +55,9 @@ static size_t on_header(char *p, size_t size, size_t count, void *userp)
     if ((status = uvcurl_status_line(line)) != 0) {
         bytes_reset(&x->head);
         x->status = status;
+        if (status < 100 || status > 599) { /* RFC 9110, 15: no such class */
+            return stop_with(x, ERR_UPSTREAM_BAD);
+        }
         if (status >= 200) {
             x->is_answering = true;
             uvcurl_timer_arm(x);

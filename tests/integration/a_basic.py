@@ -175,6 +175,18 @@ class Responses(unittest.TestCase):
         self.assertGreaterEqual(status, 400)
         self.assertIn("later", body["error"]["message"])
 
+    def test_heads_that_no_message_can_carry(self):
+        """A provider's odd head is that request's trouble alone: the worker lives."""
+        def worker():
+            return [p["pid"] for p in GW.status_document()["processes"] if p["role"] == "worker"]
+        before = worker()
+        for step in ({"status": 600}, {"status": 999}, {"status": 400, "headers": {"h%d" % i: "b" for i in range(9000)}},
+                     {"status": 400, "headers": {"long": "x" * 120000}}):
+            for tools in (CI, []):
+                status, _, body = GW.script([step], tools=tools)
+                self.assertEqual((status, body["error"]["code"]), (502, "upstream_invalid_response"), str(step)[:60])
+        self.assertEqual(worker(), before)
+
     def test_upstream_refusals_are_retried(self):
         status, _, body = GW.script([{"status": 503, "times": 1, "text": "at last"}])
         self.assertEqual((status, texts(body)), (200, ["at last"]))
