@@ -27,13 +27,18 @@ static void on_notice(void *ctx, unsigned line, const char *key, const char *why
 
 static int load(struct app *app, struct cfg **ret, struct err *e)
 {
-    int rc = cfg_load(ret, app->config_file, CFG_FOR_WORKER, on_notice, NULL, e);
+    struct cfg *cfg = NULL;
+    int rc = cfg_load(&cfg, app->config_file, CFG_FOR_WORKER, on_notice, NULL, e);
     enum log_level level;
 
-    if (rc == 0 && log_level_parse(sv_of((*ret)->log_level), &level)) {
+    if (rc != 0 || cfg == NULL) {
+        return rc != 0 ? rc : ERR_INTERNAL;
+    }
+    if (log_level_parse(sv_of(cfg->log_level), &level)) {
         log_set_level(level);
     }
-    return rc;
+    *ret = cfg;
+    return 0;
 }
 
 static void on_drain(void *ctx)
@@ -93,7 +98,7 @@ static int run(struct app *app)
     struct err e = {0};
     int rc;
 
-    if ((rc = load(app, &app->cfg, &e)) != 0) {
+    if (load(app, &app->cfg, &e) != 0) {
         LOG(FATAL, NULL, KV_ERR(&e));
         return EXIT_FAILURE;
     }
@@ -102,8 +107,8 @@ static int run(struct app *app)
         return EXIT_FAILURE;
     }
     opts.cfg = app->cfg;
-    if ((rc = wk_pool_start(&app->pool, &opts, &e)) != 0 || (rc = os_priv_drop_caps(&e)) != 0 ||
-        (rc = os_priv_no_dump(&e)) != 0) { /* before the first foreign byte */
+    if (wk_pool_start(&app->pool, &opts, &e) != 0 || os_priv_drop_caps(&e) != 0 ||
+        os_priv_no_dump(&e) != 0) { /* before the first foreign byte */
         LOG(FATAL, NULL, KV_ERR(&e));
         return EXIT_FAILURE;
     }

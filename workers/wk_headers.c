@@ -147,8 +147,9 @@ static void put_lower(struct bytes *out, struct str_view s)
         return;
     }
     for (size_t i = at; i < out->n; i++) {
-        char c = out->p[i];
-        out->p[i] = c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+        if (out->p[i] >= 'A' && out->p[i] <= 'Z') {
+            out->p[i] |= 0x20;
+        }
     }
 }
 

@@ -200,7 +200,10 @@ unsigned wk_lex_char(const char **in, const char *end, char dst[4])
     }
     if (p[1] != 'u') {
         const char *at = strchr(from, p[1]);
-        dst[0] = at != NULL ? to[at - from] : p[1];
+        dst[0] = '?';
+        if (at != NULL) { /* there is no other in a checked string */
+            dst[0] = to[at - from];
+        }
         *in = p + 2;
         return 1;
     }
@@ -413,7 +416,25 @@ static int after_value(struct wk_lex *s, struct levels *l, bool *ret_more)
     return 0;
 }
 
-/* s->i is at a value inside `depth` open levels; moves behind it. */
+/* Opens the container at the cursor; *ret_is_open = a value comes, else it was empty and is closed
+ * again. */
+static int begin_container(struct wk_lex *s, struct levels *l, unsigned depth, bool is_object,
+                           bool *ret_is_open)
+{
+    int rc = level_open(s, l, depth, is_object);
+
+    if (rc != 0) {
+        return rc;
+    }
+    *ret_is_open = !wk_lex_is_at(s, is_object ? '}' : ']');
+    if (*ret_is_open) {
+        return is_object ? skip_key(s) : 0;
+    }
+    s->i++;
+    l->n--;
+    return 0;
+}
+
 int wk_lex_value(struct wk_lex *s, unsigned depth)
 {
     struct levels l = {.n = 0};
@@ -422,23 +443,16 @@ int wk_lex_value(struct wk_lex *s, unsigned depth)
 
     while (has_more) {
         enum wk_json type = wk_lex_type(s);
+        bool is_open = false;
         if (type == WK_JSON_OBJECT || type == WK_JSON_ARRAY) {
-            bool is_object = type == WK_JSON_OBJECT;
-            if ((rc = level_open(s, &l, depth, is_object)) != 0) {
-                return rc;
-            }
-            if (!wk_lex_is_at(s, is_object ? '}' : ']')) {
-                if (is_object && (rc = skip_key(s)) != 0) {
-                    return rc;
-                }
-                continue;
-            }
-            s->i++;
-            l.n--;
-        } else if ((rc = skip_scalar(s, type)) != 0) {
-            return rc;
+            rc = begin_container(s, &l, depth, type == WK_JSON_OBJECT, &is_open);
+        } else {
+            rc = skip_scalar(s, type);
         }
-        if ((rc = after_value(s, &l, &has_more)) != 0) {
+        if (rc == 0 && !is_open) {
+            rc = after_value(s, &l, &has_more);
+        }
+        if (rc != 0) {
             return rc;
         }
     }

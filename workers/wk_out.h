@@ -18,10 +18,10 @@
 #include "wk_job.h"
 #include "wk_return.h"
 
-#define WK_OUT_FLUSH_BYTES  (64U * 1024U)
-#define WK_OUT_PARTIAL_MAX  (64U * 1024U)
-#define WK_OUT_PIECE_MAX    (256U * 1024U)
-#define WK_OUT_PENDING_HIGH (256U * 1024U)
+#define WK_OUT_FLUSH_BYTES  65536U
+#define WK_OUT_PARTIAL_MAX  65536U
+#define WK_OUT_PIECE_MAX    262144U
+#define WK_OUT_PENDING_HIGH 262144U
 
 enum wk_out_state { WK_OUT_IDLE, WK_OUT_HELD, WK_OUT_SENT, WK_OUT_CLOSED };
 

@@ -33,7 +33,7 @@ static bool is_dot_segment(struct str_view s)
 {
     unsigned dots = 0;
 
-    while (s.n > 0) {
+    while (s.p != NULL && s.n > 0) {
         size_t step = 0;
         if (s.p[0] == '.') {
             step = 1;
@@ -89,7 +89,7 @@ struct wk_pass *wk_pass_new(struct wk_job *job, const struct wk_handler_ops *ops
                         ? MSG_STREAM_RESPONSES
                     : job->kind == MSG_KIND_CHAT ? MSG_STREAM_CHAT
                                                  : MSG_STREAM_NONE;
-        bytes_init(&p->rebuilt, MSG_PAYLOAD_MAX);
+        bytes_init(&p->rebuilt, (size_t)MSG_PAYLOAD_MAX);
         job->handler = p;
         job->ops = ops;
     }

@@ -295,15 +295,16 @@ int wk_pool_start(struct wk_pool **ret, const struct wk_pool_opts *o, struct err
     (void)sv_copy(p->name, sizeof(p->name), sv_of(o->name));
     list_init(&p->list);
     list_init(&p->dirty);
-    bytes_init(&p->frame, 2U * MSG_HEADERS_MAX + 2U * MSG_PARAMS_MAX);
-    bytes_init(&p->text, 1024U * 1024U);
+    bytes_init(&p->frame, 2UL * MSG_HEADERS_MAX + 2UL * MSG_PARAMS_MAX);
+    bytes_init(&p->text, 1048576);
     closer_init(&p->closer, on_part_closed, p);
     (void)bytes_reserve(&p->text, 16384); /* keys pass through it: it had better not move */
-    p->tasks = map_new((size_t)o->cfg->worker_jobs_max * 2 + 2U * WK_BROKERS_MAX);
+    p->tasks = map_new((size_t)o->cfg->worker_jobs_max * 2 + 2UL * WK_BROKERS_MAX);
     if (p->tasks == NULL || set_cfg(p, o->cfg) != 0 || init_handles(p) != 0) {
         map_free(p->tasks);
         cfg_unref(p->cfg);
         mem_free(p->deps);
+        bytes_fini(&p->text);
         mem_free(p);
         return err_set(e, ERR_NOMEM, NULL);
     }

@@ -61,13 +61,8 @@ bool wk_route_is_intercepted(const struct cfg *cfg, struct str_view model)
     return false;
 }
 
-int wk_route_model(const struct cfg *cfg, const struct wk_scan *scan, struct str_view body,
-                   char *dst, size_t cap, struct str_view *ret, struct err *e)
+static int check_model_type(const struct wk_scan *scan, struct err *e)
 {
-    struct wk_span span = scan->value[WK_KEY_MODEL];
-    unsigned index;
-    size_t n;
-
     if (scan->type[WK_KEY_MODEL] == WK_JSON_ABSENT) {
         return err_set_param(e, ERR_MISSING_PARAM, "model", "Missing required parameter: 'model'.");
     }
@@ -76,7 +71,21 @@ int wk_route_model(const struct cfg *cfg, const struct wk_scan *scan, struct str
                              "Invalid type for 'model': expected a string, but got %s instead.",
                              json_type_name(scan->type[WK_KEY_MODEL]));
     }
-    if (wk_scan_string(sv_from(body.p + span.at, span.n), dst, cap, &n) != 0) {
+    return 0;
+}
+
+int wk_route_model(const struct cfg *cfg, const struct wk_scan *scan, struct str_view body,
+                   char dst[WK_MODEL_NAME_MAX], struct str_view *ret, struct err *e)
+{
+    struct wk_span span = scan->value[WK_KEY_MODEL];
+    unsigned index;
+    size_t n;
+    int rc;
+
+    if ((rc = check_model_type(scan, e)) != 0) {
+        return rc;
+    }
+    if (wk_scan_string(sv_from(body.p + span.at, span.n), dst, WK_MODEL_NAME_MAX, &n) != 0) {
         return err_set_param(
             e, ERR_MODEL_NOT_FOUND, "model",
             "The model name is longer than any configured one; GET /v1/models lists them.");
@@ -113,7 +122,7 @@ static void start_model(struct wk_job *job)
     struct err e = {0};
 
     if (wk_scan_body(scan, body, &e) != 0 ||
-        wk_route_model(job->cfg, scan, body, name, sizeof(name), model, &e) != 0) {
+        wk_route_model(job->cfg, scan, body, name, model, &e) != 0) {
         wk_job_refuse(job, &e);
         return;
     }

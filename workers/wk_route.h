@@ -12,6 +12,6 @@ bool wk_route_is_intercepted(const struct cfg *cfg, struct str_view model);
 
 /* The model that the body names, decoded into dst, checked against the configuration. */
 int wk_route_model(const struct cfg *cfg, const struct wk_scan *scan, struct str_view body,
-                   char *dst, size_t cap, struct str_view *ret, struct err *e);
+                   char dst[WK_MODEL_NAME_MAX], struct str_view *ret, struct err *e);
 
 #endif

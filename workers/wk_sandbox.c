@@ -57,7 +57,7 @@ static const struct wk_handler_ops sandbox_ops = {"sandbox", on_cancel, on_writa
 
 static bool is_id(struct str_view s)
 {
-    for (size_t i = 0; i < s.n; i++) {
+    for (size_t i = 0; s.p != NULL && i < s.n; i++) {
         char c = s.p[i];
         if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
               c == '-' || c == '_' || c == '.' || c == ':')) {
@@ -87,8 +87,10 @@ static int route(struct sandbox *s, struct err *e)
     if (sv_starts(path, SV_LIT("/v1/"))) {
         path = sv_from(path.p + 3, path.n - 3);
     }
-    path = sv_starts(path, SV_LIT("/sandboxes")) ? sv_from(path.p + 10, path.n - 10)
-                                                 : sv_from(NULL, 0);
+    if (!sv_starts(path, SV_LIT("/sandboxes"))) {
+        return err_set(e, ERR_NOT_FOUND, "No such route.");
+    }
+    path = sv_from(path.p + 10, path.n - 10);
     if (path.n <= 1) {
         s->what = m == MSG_METHOD_POST ? DO_CREATE : DO_LIST;
         return m == MSG_METHOD_POST || m == MSG_METHOD_GET ? 0 : bad_method(e, "GET or POST");

@@ -222,7 +222,7 @@ struct buf *wk_sandbox_run_result(const struct wk_sbx_result *r, const char *typ
 {
     struct bytes b = {0};
 
-    bytes_init(&b, MSG_PAYLOAD_MAX);
+    bytes_init(&b, (size_t)MSG_PAYLOAD_MAX);
     if (type != NULL) {
         (void)bytes_printf(&b, "event: %s\ndata: ", type);
     }
@@ -238,7 +238,7 @@ struct buf *wk_sandbox_list(struct str_view payload)
     struct bytes b = {0};
     struct str_view inner;
 
-    bytes_init(&b, MSG_PAYLOAD_MAX);
+    bytes_init(&b, (size_t)MSG_PAYLOAD_MAX);
     if (!members(payload, &inner)) {
         return NULL;
     }
@@ -263,7 +263,7 @@ struct buf *wk_sandbox_event(enum msg_sbx_event kind, struct str_view payload)
     struct bytes b = {0};
     struct str_view inner;
 
-    bytes_init(&b, MSG_PAYLOAD_MAX);
+    bytes_init(&b, (size_t)MSG_PAYLOAD_MAX);
     switch (kind) {
     case MSG_SBX_STARTED:
         return NULL;

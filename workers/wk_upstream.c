@@ -19,7 +19,7 @@
 #include "wk_pool.h"
 #include "wk_retry.h"
 
-#define SAVED_MAX        (1024U * 1024U)
+#define SAVED_MAX        1048576U
 #define UP_SLICES_MAX    7
 #define HEADER_LINES_MAX 48
 
