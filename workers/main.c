@@ -95,27 +95,28 @@ static int run(struct app *app)
         .on_drain = on_drain, .on_reload = on_reload, .on_tick = on_tick, .ctx = app};
     struct wk_pool_opts opts = {
         .loop = &app->loop, .name = app->name, .on_stopped = on_stopped, .ctx = app};
-    uint64_t jobs;
+    struct cfg *cfg = NULL;
     struct err e = {0};
     int rc;
 
-    if (load(app, &app->cfg, &e) != 0) {
+    if (load(app, &cfg, &e) != 0) {
         LOG(FATAL, NULL, KV_ERR(&e));
         return EXIT_FAILURE;
     }
-    if ((rc = loop_init(&app->loop, &hooks, (unsigned)app->cfg->drain_s * 1000)) != 0) {
+    app->cfg = cfg;
+    if ((rc = loop_init(&app->loop, &hooks, (unsigned)cfg->drain_s * 1000)) != 0) {
         LOG(FATAL, NULL, KV_S("err", err_name(rc)));
         return EXIT_FAILURE;
     }
-    opts.cfg = app->cfg;
-    jobs = app->cfg->worker_jobs_max;
+    opts.cfg = cfg;
     if (wk_pool_start(&app->pool, &opts, &e) != 0 || os_priv_drop_caps(&e) != 0 ||
         os_priv_no_dump(&e) != 0) { /* before the first foreign byte */
         LOG(FATAL, NULL, KV_ERR(&e));
         return EXIT_FAILURE;
     }
     LOG(START, NULL, KV_S("name", app->name), KV_I("pid", getpid()), KV_S("version", CFD_VERSION),
-        KV_U("jobs", jobs), KV_S("protections", "no new privileges, no capabilities, no core"));
+        KV_U("jobs", cfg->worker_jobs_max),
+        KV_S("protections", "no new privileges, no capabilities, no core"));
     loop_run(&app->loop);
     bool is_forced = app->loop.is_forced;
     loop_fini(&app->loop);

@@ -629,6 +629,14 @@ static void close_walk(uv_handle_t *h, void *arg)
     }
 }
 
+static void unlink_in(const struct rig *r, const char *name)
+{
+    char path[160];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", r->dir, name);
+    (void)unlink(path);
+}
+
 void rig_stop(struct rig *r)
 {
     if (r->pool != NULL) {
@@ -652,7 +660,9 @@ void rig_stop(struct rig *r)
         free(r->requests[i]);
     }
     (void)unlink(r->config);
-    (void)rmdir(r->dir);
+    unlink_in(r, "broker.sock");
+    unlink_in(r, "fe.sock");
+    assert_int_equal(rmdir(r->dir), 0);
     metric_reset();
     for (unsigned i = 0; i < 200 && mem_live() > 0; i++) {
         (void)usleep(5000); /* libzmq frees on its own thread */
