@@ -93,6 +93,7 @@ static const on_msg_fn handlers[] = {
     [MSG_SBX_RESULT] = br_on_sbx_result,
     [MSG_SBX_CANCEL] = br_on_sbx_cancel,
     [MSG_SBX_SESSIONS] = br_on_sbx_sessions,
+    [MSG_SBX_BOXES] = br_on_sbx_boxes,
     [MSG_STATS] = br_on_stats,
     [MSG_STATS_GET] = br_on_stats_get,
 };

@@ -387,6 +387,9 @@ struct br_peer *br_place_choose(struct br_core *c, const struct br_call *call,
 void br_place_count_call(struct br_core *c, struct br_place *place, int delta);
 void br_place_sandboxd_gone(struct br_core *c, struct br_peer *sbx);
 int br_on_sbx_sessions(struct br_core *c, struct br_peer *p, const struct br_event *ev);
+int br_on_sbx_boxes(struct br_core *c, struct br_peer *p, const struct br_event *ev);
+/* After a restart, until the peers had time to say what they have. */
+bool br_is_settling(const struct br_core *c);
 void br_places_free(struct br_core *c);
 
 /* --- br_admit.c

@@ -138,7 +138,7 @@ static struct br_peer *by_load(const struct br_core *c)
     return best;
 }
 
-static bool is_settling(const struct br_core *c)
+bool br_is_settling(const struct br_core *c)
 {
     return c->is_restart && c->now_ms < c->settle_until_ms;
 }
@@ -157,7 +157,7 @@ static struct br_peer *choose_for_tenant(struct br_core *c, const struct br_call
         *ret_place = place;
         return place->sbx;
     }
-    if (place == NULL && is_settling(c)) {
+    if (place == NULL && br_is_settling(c)) {
         return NULL; /* the sandboxd that has them may not be back yet */
     }
     if ((sbx = by_rendezvous(c, &call->tenant)) == NULL) {
@@ -188,7 +188,7 @@ struct br_peer *br_place_choose(struct br_core *c, const struct br_call *call,
     if ((sbx = br_peer_by_name(c, MSG_ROLE_SANDBOXD, owner)) != NULL) {
         return sbx;
     }
-    if (owner.n > 0 && is_settling(c)) {
+    if (owner.n > 0 && br_is_settling(c)) {
         return NULL;
     }
     return by_load(c);

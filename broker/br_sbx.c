@@ -2,6 +2,7 @@
  * attempt, number), so that the answers of a lost attempt never reach the next one. Each call of a
  * living worker is answered exactly once: by its sandboxd, or from here. */
 #include "br_int.h"
+#include "proto/wire.h"
 
 #include "base/mem.h"
 
@@ -482,11 +483,10 @@ void br_sbx_sweep_doubts(struct br_core *c)
     }
 }
 
-static void send_close(struct br_core *c, struct br_peer *sbx, const struct br_job *job,
-                       const struct tenant_id *tenant)
+static void send_close(struct br_core *c, struct br_peer *sbx, const struct request_id *rid,
+                       uint8_t attempt, const struct tenant_id *tenant)
 {
-    struct msg_head h = {
-        .type = MSG_SBX_CALL, .attempt = job->attempt, .rid = job->rid, .tenant = *tenant};
+    struct msg_head h = {.type = MSG_SBX_CALL, .attempt = attempt, .rid = *rid, .tenant = *tenant};
     struct msg_body_SBX_CALL m = {.call = BR_CALL_OWN,
                                   .op = MSG_SBX_CLOSE,
                                   .scope = MSG_SCOPE_REQUEST,
@@ -511,15 +511,43 @@ void br_sbx_job_ended(struct br_core *c, struct br_job *job)
         }
     }
     if (job->sbx != NULL) {
-        send_close(c, job->sbx, job, &job->sbx_tenant);
+        send_close(c, job->sbx, &job->rid, job->attempt, &job->sbx_tenant);
         job_set_box(job, NULL, NULL);
     } else if (job->is_adopted && job->tenant != NULL) {
         /* What it opened under an earlier broker is known only to the sandboxds: nobody minds a
          * CLOSE of nothing. */
         LIST_FOREACH_SAFE (k, tmp, &c->peers[MSG_ROLE_SANDBOXD]) {
-            send_close(c, CONTAINER_OF(k, struct br_peer, link), job, &job->tenant->id);
+            send_close(c, CONTAINER_OF(k, struct br_peer, link), &job->rid, job->attempt,
+                       &job->tenant->id);
         }
     }
+}
+
+/* A CLOSE for each sandbox whose request is over. After a restart the requests are not all known
+ * yet; the sandboxd says it again. */
+int br_on_sbx_boxes(struct br_core *c, struct br_peer *p, const struct br_event *ev)
+{
+    struct msg_body_SBX_BOXES m;
+    struct str_view in = buf_view(ev->payload);
+    int rc = msg_decode_SBX_BOXES(&m, ev->fields);
+
+    if (rc != 0) {
+        return rc;
+    }
+    if (in.n % MSG_BOX_REC_BYTES != 0) {
+        return ERR_PEER_MALFORMED;
+    }
+    while (in.n > 0 && !br_is_settling(c)) {
+        struct request_id rid;
+        struct tenant_id tenant;
+
+        (void)wire_get_raw(&in, rid.b, REQUEST_ID_BYTES);
+        (void)wire_get_raw(&in, tenant.b, TENANT_BYTES);
+        if (br_job_find(c, &rid) == NULL) {
+            send_close(c, p, &rid, 0, &tenant);
+        }
+    }
+    return 0;
 }
 
 /* --- parked calls

@@ -250,6 +250,7 @@ static void call_use(struct sb_core *c, const struct sb_core_call *call)
             reply_error(c, &call->origin, &e);
             return;
         }
+        s->maker = call->origin;
         r->notes |= MSG_SBX_NOTE_CREATED;
         is_new = true;
     }
@@ -501,6 +502,21 @@ unsigned sb_core_sessions(const struct sb_core *c)
 unsigned sb_core_sandboxes(const struct sb_core *c)
 {
     return (unsigned)c->sessions.count + c->dead_boxes;
+}
+
+void sb_core_each_request(const struct sb_core *c, const void *link,
+                          void (*cb)(void *ctx, const struct request_id *rid,
+                                     const struct tenant_id *t),
+                          void *ctx)
+{
+    LIST_FOREACH_SAFE (k, tmp, &c->sessions) {
+        const struct sb_session *s = CONTAINER_OF(k, struct sb_session, all);
+
+        if (s->scope == MSG_SCOPE_REQUEST && s->state < SB_SESSION_CLOSING &&
+            s->maker.link == link) {
+            cb(ctx, &s->maker.rid, &s->entry.tenant);
+        }
+    }
 }
 
 void sb_core_each_tenant(const struct sb_core *c,

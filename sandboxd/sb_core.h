@@ -83,6 +83,11 @@ bool sb_core_is_busy(const struct sb_core *c);
 unsigned sb_core_sessions(const struct sb_core *c); /* counted sessions */
 unsigned
 sb_core_sandboxes(const struct sb_core *c); /* all that exist or are being made or deleted */
+/* Calls back for each sandbox of a single request that came by `link`. */
+void sb_core_each_request(const struct sb_core *c, const void *link,
+                          void (*cb)(void *ctx, const struct request_id *rid,
+                                     const struct tenant_id *t),
+                          void *ctx);
 void sb_core_each_tenant(const struct sb_core *c,
                          void (*cb)(void *ctx, const struct tenant_id *t, unsigned n), void *ctx);
 

@@ -39,6 +39,7 @@ struct sb_session {
     struct sb_core *core;
     enum sb_session_state state;
     enum msg_sbx_scope scope;
+    struct sb_origin maker;         /* the call that made it */
     char name[MSG_SESSION_MAX + 1]; /* client's session id, "" = none */
     char tool[MSG_NAME_MAX + 1];
     const struct sb_core_provider *provider;

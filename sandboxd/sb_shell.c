@@ -14,6 +14,8 @@
 #include "sb_core.h"
 
 #define LINKS_MAX         16
+/* How often a broker is told of single requests\' sandboxes, which it may have failed to close. */
+#define BOXES_EVERY_S     10
 /* Answers that wait while a link's queue is full; output events beyond it are dropped, results
  * never. */
 #define BACKLOG_BYTES_MAX (64U * 1024U * 1024U)
@@ -29,6 +31,8 @@ struct broker {
     struct link *link;
     struct list backlog;
     size_t backlog_bytes;
+    unsigned ticks_up;       /* seconds since WELCOME */
+    uint32_t said_sandboxes; /* in the last SBX_SESSIONS */
 };
 
 struct shell {
@@ -158,6 +162,34 @@ static void put_tenant(void *ctx, const struct tenant_id *t, unsigned n)
     (void)bytes_put(b, le, sizeof(le));
 }
 
+static void put_box(void *ctx, const struct request_id *rid, const struct tenant_id *t)
+{
+    struct bytes *b = ctx;
+
+    (void)bytes_put(b, rid->b, REQUEST_ID_BYTES);
+    (void)bytes_put(b, t->b, TENANT_BYTES);
+}
+
+static void send_boxes(struct broker *b)
+{
+    struct shell *s = b->shell;
+    struct msg_head h = {.type = MSG_SBX_BOXES};
+    struct msg_body_SBX_BOXES m = {0};
+    struct bytes list = {0};
+    struct buf *payload = NULL;
+
+    sb_core_each_request(s->core, b, put_box, &list);
+    m.boxes = (uint32_t)(list.n / MSG_BOX_REC_BYTES);
+    if (m.boxes > 0 && list.rc == 0 && (payload = buf_from_bytes(&list)) != NULL) {
+        bytes_reset(&s->scratch);
+        if (SOFT_CHECK(msg_encode_SBX_BOXES(&s->scratch, &h, &m) == 0)) {
+            send_scratch(b, payload, true);
+        }
+    }
+    buf_unref(payload);
+    bytes_fini(&list);
+}
+
 static void send_sessions(struct broker *b)
 {
     struct shell *s = b->shell;
@@ -171,6 +203,7 @@ static void send_sessions(struct broker *b)
     if (list.n > 0) {
         payload = buf_from_bytes(&list);
     }
+    b->said_sandboxes = m.sandboxes;
     bytes_reset(&s->scratch);
     if (SOFT_CHECK(msg_encode_SBX_SESSIONS(&s->scratch, &h, &m) == 0)) {
         send_scratch(b, payload, false);
@@ -250,9 +283,12 @@ static void on_msg(void *ctx, const struct plane_in *in)
 
 static void on_up(void *ctx, bool is_new_broker, const struct msg_body_WELCOME *w)
 {
+    struct broker *b = ctx;
+
     (void)is_new_broker;
     (void)w;
-    send_sessions(ctx);
+    b->ticks_up = 0;
+    send_sessions(b);
 }
 
 static void on_down(void *ctx)
@@ -379,6 +415,16 @@ static void on_tick(void *ctx)
 
     if (!s->is_stopping) {
         sb_core_tick(s->core);
+    }
+    for (unsigned i = 0; i < s->broker_count; i++) {
+        struct broker *b = &s->brokers[i];
+
+        if (b->said_sandboxes != sb_core_sandboxes(s->core)) {
+            send_sessions(b); /* sandboxes of single requests change too often to be told at once */
+        }
+        if (++b->ticks_up % BOXES_EVERY_S == 0) {
+            send_boxes(b);
+        }
     }
     if (s->is_draining) {
         stop_when_idle(s);

@@ -171,5 +171,6 @@ bool msg_is_permitted(uint8_t type, enum msg_role role, bool is_ready, bool is_d
 /* Records inside payloads, fixed size, no padding. */
 #define MSG_JOB_REC_BYTES    17 /* JOB record: rid[16], attempt u8 */
 #define MSG_TENANT_REC_BYTES 36 /* TENANT record: tenant[32], sessions u32 le */
+#define MSG_BOX_REC_BYTES    48 /* rid[16], tenant[32] */
 
 #endif

@@ -49,6 +49,7 @@
     X(SBX_RESULT,    32, SB|BR,       READY,     "Final answer of a call. Payload: JSON, by op.") \
     X(SBX_CANCEL,    33, WK|BR,       READY,     "Interrupt the call; it still answers SBX_RESULT.") \
     X(SBX_SESSIONS,  34, SB,          READY,     "Which tenants have sessions here (TENANT records in the payload): replaces what this sandboxd said before. Sent on WELCOME and on change.") \
+    X(SBX_BOXES,     35, SB,          READY,     "The sandboxes of single requests that live here (msg_box_rec records in the payload), said a while after WELCOME and then now and again. The broker answers with SBX_CALL CLOSE for each whose request it does not know: a CLOSE can be lost while a sandboxd does not answer.") \
     X(STATS,         40, FE|WK|SB,    READY,     "Metrics snapshot of the sender (metric_snapshot text) in the payload, about once a second. The broker keeps the latest.") \
     X(STATS_GET,     41, FE,          READY,     "Asks for the metrics of all peers or for the status document.") \
     X(STATS_REPLY,   42, BR,          READY,     "Answer to STATS_GET, in the payload: concatenated snapshots, or status JSON.")
@@ -141,6 +142,8 @@
 #define SBX_SESSIONS_FIELDS(F) \
     F(u32, sessions,  0, UINT32_MAX, "sessions alive") \
     F(u32, sandboxes, 0, UINT32_MAX, "sandboxes alive, sessionless ones included")
+#define SBX_BOXES_FIELDS(F) \
+    F(u32, boxes, 0, UINT32_MAX, "records in the payload")
 #define STATS_FIELDS(F) \
     F(u32, lag_us, 0, UINT32_MAX, "largest loop lag of the last second")
 #define STATS_GET_FIELDS(F) \
