@@ -7,6 +7,9 @@
 
 #include "base/str.h"
 
+/* The provider contradicts its own deltas: code.done, not they, must agree with the item. */
+extern bool fc_is_code_replaced;
+
 /* A Responses stream: checks order, numbers, ids and deltas; returns the terminal event's response
  * (owned), its type in *ret_type (static), and how many events came. Fails the test on a breach. */
 json_t *fc_responses_stream(struct str_view text, const char **ret_type, unsigned *ret_events,

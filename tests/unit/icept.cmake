@@ -1,7 +1,7 @@
 # The loop with a fake job: the worker's own functions are replaced, its pure rules (wk_scan, wk_headers) are the real ones.
 set(ICEPT_FAKES support/fake_job.c support/fake_model.c support/fake_client.c unit/icept_scenario.c
     ${CMAKE_SOURCE_DIR}/workers/wk_lex.c ${CMAKE_SOURCE_DIR}/workers/wk_scan.c ${CMAKE_SOURCE_DIR}/workers/wk_headers.c)
-foreach(t test_icept test_icept_odd test_icept_errors)
+foreach(t test_icept test_icept_odd test_icept_errors test_icept_match)
     cfd_unit_test(${t} SOURCES unit/${t}.c ${ICEPT_FAKES}
         LINKS cfd_icept cfd_config cfd_proto cfd_base PkgConfig::JANSSON)
     target_include_directories(${t} PRIVATE support unit ${CMAKE_SOURCE_DIR}/workers)

@@ -6,147 +6,7 @@
 
 #include "base/id.h"
 
-/* --- calls --- */
-
-static struct icj call_name(struct icj call)
-{
-    struct icj name = icj_get2(call, "function", "name");
-
-    return name.type == ICJ_STRING ? name : icj_get2(call, "custom", "name");
-}
-
-/* Members of the tool call that a provider wants to see again (signatures and the like). */
-static void keep_extra(struct ic_call *c, struct icj call)
-{
-    struct icj_iter it = icj_iter(call);
-    struct icj key;
-    struct icj v;
-
-    while (icj_next_member(&it, &key, &v)) {
-        if (!icj_is(key, "index") && !icj_is(key, "id") && !icj_is(key, "type") &&
-            !icj_is(key, "function") && icj_is_set(v)) {
-            bytes_put_char(&c->extra, ',');
-            bytes_put_sv(&c->extra, key.raw);
-            bytes_put_char(&c->extra, ':');
-            bytes_put_sv(&c->extra, v.raw);
-        }
-    }
-}
-
-static struct ic_slot *slot_for(struct ic_loop *l, uint64_t index, struct icj call)
-{
-    struct icj name = call_name(call);
-    struct ic_slot *slot;
-    struct ic_call *c;
-
-    if (!icj_is(name, l->req->alias)) {
-        if ((slot = ic_slot_new(l, index, IC_SLOT_PASSED)) != NULL) {
-            slot->item = l->client_calls++;
-        }
-        return slot;
-    }
-    if (l->run.state == WK_RUN_CLOSING) { /* not offered any more: nothing will answer it */
-        l->has_dropped = true;
-        return ic_slot_new(l, index, IC_SLOT_HIDDEN);
-    }
-    if ((slot = ic_slot_new(l, index, IC_SLOT_OURS)) == NULL || (c = ic_call_new(l)) == NULL) {
-        return NULL;
-    }
-    slot->call = l->call_count - 1;
-    icj_text(icj_get(call, "id"), &c->call_id);
-    if (c->call_id.n == 0) {
-        char id[48];
-
-        id_text(id, sizeof(id), "call_", 12);
-        bytes_put_str(&c->call_id, id);
-    }
-    return slot;
-}
-
-static void feed(struct ic_loop *l, const struct ic_slot *slot, struct icj call)
-{
-    struct ic_call *c = &l->calls[slot->call];
-    struct bytes tmp = {.cap_max = call.raw.n + 64};
-    struct icj args = icj_get2(call, "function", "arguments");
-
-    if (args.type == ICJ_OBJECT) { /* some servers do not write it as text */
-        ic_call_feed(c, args.raw);
-    } else {
-        ic_call_feed(c, icj_view(args, &tmp));
-    }
-    keep_extra(c, call);
-    bytes_fini(&tmp);
-}
-
 /* --- one chunk --- */
-
-/* A fragment of a client's tool call with our index; what was said once is not said again. */
-static void put_client_call(const struct ic_slot *slot, struct icj call, bool is_first,
-                            struct bytes *ret)
-{
-    struct bytes index = {0};
-    struct bytes fresh = {0};
-    struct bytes fn = {.cap_max = call.raw.n + 256};
-    struct icj_edit e[4];
-    struct icj_edit no_name = {"name", {NULL, 0}, false};
-    struct icj f = icj_get(call, "function");
-    unsigned n = 0;
-    char id[48];
-
-    bytes_put_u64(&index, slot->item);
-    e[n++] = (struct icj_edit){"index", sv_from(index.p, index.n), true};
-    if (!is_first) {
-        e[n++] = (struct icj_edit){"id", {NULL, 0}, false};
-        e[n++] = (struct icj_edit){"type", {NULL, 0}, false};
-        if (f.type == ICJ_OBJECT) {
-            icj_copy(&fn, f, &no_name, 1);
-            e[n++] = (struct icj_edit){"function", sv_from(fn.p, fn.n), false};
-        }
-    } else {
-        if (icj_get(call, "id").type != ICJ_STRING) {
-            id_text(id, sizeof(id), "call_", 12);
-            bytes_put_json_str(&fresh, sv_of(id));
-            e[n++] = (struct icj_edit){"id", sv_from(fresh.p, fresh.n), true};
-        }
-        if (icj_get(call, "type").type != ICJ_STRING) {
-            e[n++] = (struct icj_edit){"type", SV_LIT("\"function\""), true};
-        }
-    }
-    icj_put_comma(ret);
-    icj_copy(ret, call, e, n);
-    bytes_fini(&index);
-    bytes_fini(&fresh);
-    bytes_fini(&fn);
-}
-
-/* Sorts the tool call fragments of a delta; the client's go into `ret`, a JSON array. */
-static int take_calls(struct ic_loop *l, struct icj calls, struct bytes *ret, struct err *e)
-{
-    struct icj_iter it = icj_iter(calls);
-    struct icj call;
-    uint64_t position = 0;
-
-    bytes_put_char(ret, '[');
-    while (icj_next(&it, &call)) {
-        uint64_t index = icj_uint_or(icj_get(call, "index"), position++);
-        struct ic_slot *slot = ic_slot_find(l, index);
-        bool is_first = slot == NULL;
-
-        if (call.type != ICJ_OBJECT || (is_first && call_name(call).type != ICJ_STRING)) {
-            continue;
-        }
-        if (is_first && (slot = slot_for(l, index, call)) == NULL) {
-            return err_set(e, ERR_UPSTREAM_BAD, "the model provider sent too many tool calls");
-        }
-        if (slot->kind == IC_SLOT_OURS) {
-            feed(l, slot, call);
-        } else if (slot->kind == IC_SLOT_PASSED) {
-            put_client_call(slot, call, is_first, ret);
-        }
-    }
-    bytes_put_char(ret, ']');
-    return 0;
-}
 
 static void keep_member(struct ic_loop *l, struct icj key, struct icj v)
 {
@@ -228,7 +88,7 @@ static int take_delta(struct ic_loop *l, struct icj d, struct bytes *delta, stru
         if (icj_is(key, "tool_calls")) {
             struct bytes calls = {.cap_max = v.raw.n * 4 + 4096};
 
-            rc = take_calls(l, v, &calls, e);
+            rc = ic_chat_take_fragments(l, v, &calls, e);
             if (calls.n > 2) {
                 icj_put_raw(delta, "tool_calls", sv_from(calls.p, calls.n));
             }
@@ -278,8 +138,11 @@ static int on_event(struct ic_loop *l, struct wk_sse_event ev, struct err *e)
     struct bytes delta = {.cap_max = ev.data.n * 4 + 4096};
     int rc = 0;
 
+    if (l->is_over) {
+        return 0;
+    }
     if (sv_eq(ev.data, SV_LIT("[DONE]"))) {
-        l->is_ended = true;
+        l->is_ended = l->is_over = true;
         return 0;
     }
     if (icj_parse(&root, ev.data, e) != 0 || root.type != ICJ_OBJECT) {
@@ -308,12 +171,38 @@ static int on_event(struct ic_loop *l, struct wk_sse_event ev, struct err *e)
     return rc;
 }
 
-/* The calls are complete when the stream is. */
-static void end_calls(struct ic_loop *l)
+/* Client calls that were held back until now. */
+static void emit_held(struct ic_loop *l, struct str_view calls)
 {
-    for (unsigned i = 0; i < l->call_count; i++) {
-        ic_call_end(&l->calls[i], (struct str_view){NULL, 0});
+    struct bytes delta = {.cap_max = IC_TEXT_MAX};
+    struct icj first = {ICJ_ABSENT, {NULL, 0}};
+    struct icj none = {ICJ_ABSENT, {NULL, 0}};
+
+    (void)icj_parse(&first, sv_from(l->first.p, l->first.n), NULL);
+    bytes_put_str(&delta, l->is_role_sent ? "{" : "{\"role\":\"assistant\"");
+    icj_put_raw(&delta, "tool_calls", calls);
+    bytes_put_char(&delta, '}');
+    l->is_role_sent = true;
+    ic_chat_emit_delta(l, first, sv_from(delta.p, delta.n), none);
+    if (delta.rc != 0) {
+        l->out.rc = delta.rc;
     }
+    bytes_fini(&delta);
+}
+
+/* The calls are complete when the stream is. */
+static int end_fragments(struct ic_loop *l, struct err *e)
+{
+    struct bytes calls = {.cap_max = IC_TEXT_MAX};
+    int rc = ic_chat_end_fragments(l, &calls, e);
+
+    if (rc == 0 && calls.rc != 0) {
+        rc = err_set(e, calls.rc, NULL);
+    } else if (rc == 0 && calls.n > 2) {
+        emit_held(l, sv_from(calls.p, calls.n));
+    }
+    bytes_fini(&calls);
+    return rc;
 }
 
 static int on_end(struct ic_loop *l, struct err *e)
@@ -322,8 +211,7 @@ static int on_end(struct ic_loop *l, struct err *e)
         return err_set(e, ERR_UPSTREAM_CUT,
                        "the model provider's event stream ended without a finish_reason");
     }
-    end_calls(l);
-    return 0;
+    return end_fragments(l, e);
 }
 
 /* --- whole answers --- */
@@ -334,9 +222,6 @@ static int on_object(struct ic_loop *l, struct icj root, struct err *e)
     struct icj choice = {ICJ_ABSENT, {NULL, 0}};
     struct icj message;
     struct icj content;
-    struct bytes calls = {.cap_max = root.raw.n * 4 + 4096};
-    int rc;
-
     if (icj_is_set(icj_get(root, "error")) && !icj_next(&it, &choice)) {
         return ic_loop_upstream_error(l, icj_get(root, "error"), e);
     }
@@ -353,9 +238,6 @@ static int on_object(struct ic_loop *l, struct icj root, struct err *e)
     bytes_put_sv(&l->message, message.raw);
     take_usage(l, icj_get(root, "usage"));
     take_finish(l, icj_get(choice, "finish_reason"));
-    rc = take_calls(l, icj_get(message, "tool_calls"), &calls, e);
-    bytes_fini(&calls);
-    end_calls(l);
     content = icj_get(message, "content");
     if (content.type == ICJ_STRING && !is_empty_text(content)) {
         bytes_put_str(&l->content, l->content.n > 0 ? "\n\n" : "");
@@ -363,7 +245,7 @@ static int on_object(struct ic_loop *l, struct icj root, struct err *e)
         icj_text(content, &l->text);
     }
     l->has_message = icj_is_set(content) && !is_empty_text(content);
-    return rc;
+    return ic_chat_take_whole(l, icj_get(message, "tool_calls"), e);
 }
 
 /* --- the transcript --- */

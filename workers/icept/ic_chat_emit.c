@@ -153,6 +153,32 @@ static void emit_last(struct ic_loop *l, const struct wk_run_action *a)
     bytes_fini(&delta);
 }
 
+/* One of them; arguments that came as an object become the text that clients expect. */
+static void put_client_call(struct icj call, struct bytes *ret)
+{
+    struct icj f = icj_get(call, "function");
+    struct icj args = icj_get(f, "arguments");
+    struct bytes text = {.cap_max = IC_TEXT_MAX};
+    struct bytes fn = {.cap_max = IC_TEXT_MAX};
+    struct icj_edit e = {"arguments", {NULL, 0}, false};
+
+    icj_put_comma(ret);
+    if (args.type != ICJ_OBJECT) {
+        bytes_put_sv(ret, call.raw);
+        return;
+    }
+    bytes_put_json_str(&text, args.raw);
+    e.raw = sv_from(text.p, text.n);
+    icj_copy(&fn, f, &e, 1);
+    e = (struct icj_edit){"function", sv_from(fn.p, fn.n), false};
+    icj_copy(ret, call, &e, 1);
+    if (text.rc != 0 || fn.rc != 0) {
+        ret->rc = ERR_LIMIT;
+    }
+    bytes_fini(&text);
+    bytes_fini(&fn);
+}
+
 /* The client's own tool calls of a whole message; false when there are none. */
 static bool put_client_calls(const struct ic_loop *l, struct icj message, struct bytes *ret)
 {
@@ -163,8 +189,7 @@ static bool put_client_calls(const struct ic_loop *l, struct icj message, struct
     bytes_put_char(ret, '[');
     while (icj_next(&it, &call)) {
         if (!icj_is(icj_get2(call, "function", "name"), l->req->alias)) {
-            icj_put_comma(ret);
-            bytes_put_sv(ret, call.raw);
+            put_client_call(call, ret);
             is_any = true;
         }
     }
@@ -201,7 +226,7 @@ static void put_message(const struct ic_loop *l, const struct wk_run_action *a, 
             (struct icj_edit){"provider_specific_fields", sv_from(specific.p, specific.n), true};
     }
     icj_copy(ret, message, e, n);
-    if (specific.rc != 0 || content.rc != 0) {
+    if (specific.rc != 0 || content.rc != 0 || calls.rc != 0) {
         ret->rc = ERR_LIMIT;
     }
     bytes_fini(&calls);

@@ -62,6 +62,7 @@ void ic_loop_free(struct ic_loop *l)
         bytes_fini(&l->items[i].json);
     }
     mem_free(l->items);
+    ic_slots_reset(l);
     mem_free(l->slots);
     for (unsigned i = 0; i < IC_CALLS_MAX; i++) {
         call_fini(&l->calls[i]);
@@ -91,7 +92,7 @@ int ic_loop_rc(const struct ic_loop *l)
             return ERR_LIMIT;
         }
     }
-    return 0;
+    return ic_slots_rc(l);
 }
 
 void ic_loop_round_begin(struct ic_loop *l)
@@ -100,10 +101,12 @@ void ic_loop_round_begin(struct ic_loop *l)
         call_fini(&l->calls[i]);
     }
     l->call_count = 0;
-    l->slot_count = 0;
+    ic_slots_reset(l);
+    l->final_count = 0;
     l->client_calls = 0;
     l->is_cut = false;
     l->is_ended = false;
+    l->is_over = false;
     l->has_message = false;
     l->has_dropped = false;
     l->is_reasoning_lost = false;
@@ -171,38 +174,6 @@ unsigned ic_item_new(struct ic_loop *l)
     return l->item_count++;
 }
 
-struct ic_slot *ic_slot_find(struct ic_loop *l, uint64_t index)
-{
-    for (unsigned i = l->slot_count; i > 0; i--) { /* the newest is the likeliest */
-        if (l->slots[i - 1].index == index) {
-            return &l->slots[i - 1];
-        }
-    }
-    return NULL;
-}
-
-struct ic_slot *ic_slot_new(struct ic_loop *l, uint64_t index, enum ic_slot_kind kind)
-{
-    struct ic_slot *s;
-
-    if (l->slot_count == IC_SLOTS_MAX) {
-        return NULL;
-    }
-    if (l->slot_count == l->slot_cap) {
-        unsigned cap = l->slot_cap == 0 ? 16 : l->slot_cap * 2;
-        struct ic_slot *p = mem_realloc(l->slots, cap * sizeof(*p));
-
-        if (p == NULL) {
-            return NULL;
-        }
-        l->slots = p;
-        l->slot_cap = cap;
-    }
-    s = &l->slots[l->slot_count++];
-    *s = (struct ic_slot){.index = index, .kind = kind, .call = IC_NONE, .item = IC_NONE};
-    return s;
-}
-
 bool ic_call_is_shown_next(const struct ic_loop *l)
 {
     return wk_run_may_show(&l->run, l->call_count);
@@ -230,19 +201,52 @@ void ic_call_feed(struct ic_call *c, struct str_view piece)
     ic_args_feed(&c->dec, piece, &c->code);
 }
 
-void ic_call_end(struct ic_call *c, struct str_view whole)
+void ic_call_set_id(struct ic_loop *l, struct ic_call *c, struct str_view id)
 {
-    if (c->is_args_done) {
+    char fresh[48];
+    bool is_used = id.n == 0;
+
+    for (unsigned i = 0; i < l->call_count && !is_used; i++) {
+        const struct bytes *other = &l->calls[i].call_id;
+
+        is_used = &l->calls[i] != c && sv_eq(id, sv_from(other->p, other->n));
+    }
+    if (is_used) {
+        id_text(fresh, sizeof(fresh), "call_", 12);
+        id = sv_of(fresh);
+    }
+    bytes_put_sv(&c->call_id, id);
+}
+
+void ic_call_replace(struct ic_call *c, struct str_view whole)
+{
+    struct bytes old = c->code;
+
+    if (c->is_args_done || whole.n == 0 || sv_eq(whole, sv_from(c->args.p, c->args.n))) {
         return;
     }
-    if (whole.p != NULL && !sv_eq(whole, sv_from(c->args.p, c->args.n))) {
-        bytes_reset(&c->args);
-        bytes_reset(&c->code);
-        ic_args_init(&c->dec);
-        ic_call_feed(c, whole);
+    memset(&c->code, 0, sizeof(c->code));
+    bytes_reset(&c->args);
+    ic_args_init(&c->dec);
+    ic_call_feed(c, whole);
+    if (c->code_sent > 0 &&
+        !sv_starts(sv_from(c->code.p, c->code.n), sv_from(old.p, c->code_sent))) {
+        c->is_code_replaced = true;
     }
-    c->is_args_done = true;
-    c->is_valid = ic_args_end(&c->dec, sv_from(c->args.p, c->args.n));
+    bytes_fini(&old);
+}
+
+void ic_call_end(struct ic_call *c)
+{
+    if (!c->is_args_done) {
+        c->is_args_done = true;
+        c->is_valid = ic_args_end(&c->dec, sv_from(c->args.p, c->args.n));
+    }
+}
+
+struct str_view ic_args_view(struct icj args, struct bytes *tmp)
+{
+    return args.type == ICJ_OBJECT ? args.raw : icj_view(args, tmp);
 }
 
 void ic_call_item_json(const struct ic_loop *l, const struct ic_call *c, const char *status,

@@ -23,6 +23,7 @@
 #define IC_SLOTS_MAX  4096
 #define IC_TEXT_MAX   ((size_t)256 << 20)
 #define IC_NONE       UINT32_MAX
+#define IC_NO_INDEX   UINT64_MAX
 #define IC_EXTRAS_MAX 16
 
 #define IC_INVALID_ARGS "[invalid tool arguments: could not parse code]"
@@ -43,11 +44,13 @@ struct ic_call {
     struct ic_args dec;
     bool is_args_done;
     bool is_valid;
-    bool is_shown;       /* the client sees an item of it */
-    unsigned item;       /* in items, IC_NONE */
-    size_t code_sent;    /* bytes of code already sent as deltas */
-    struct bytes result; /* text for the model */
-    struct bytes extra;  /* chat: further members of the tool call, ,"k":v */
+    bool is_shown;         /* the client sees an item of it */
+    unsigned item;         /* in items, IC_NONE */
+    size_t code_sent;      /* bytes of code already sent as deltas */
+    bool is_code_replaced; /* what was sent is not how it begins */
+    bool is_code_final;    /* code.done was sent */
+    struct bytes result;   /* text for the model */
+    struct bytes extra;    /* chat: further members of the tool call, ,"k":v */
 };
 
 /* A member of a streamed chat message that is not content or tool_calls, put together again. */
@@ -57,15 +60,24 @@ struct ic_extra {
     enum icj_type type;
 };
 
-enum ic_slot_kind { IC_SLOT_PASSED, IC_SLOT_OURS, IC_SLOT_HIDDEN };
+/* PENDING: a call whose function is not known yet. HIDDEN: nothing of it is shown, run or replayed.
+ */
+enum ic_slot_kind { IC_SLOT_PENDING, IC_SLOT_PASSED, IC_SLOT_OURS, IC_SLOT_HIDDEN };
 
-/* An upstream output index (or tool call index) of the current round. */
+/* What an upstream item (or tool call) of the current round is known by, and what became of it. */
 struct ic_slot {
-    uint64_t index;
+    uint64_t index; /* output_index or tool call index, IC_NO_INDEX */
     enum ic_slot_kind kind;
     unsigned call; /* OURS: in calls, IC_NONE when it is dropped */
-    unsigned item; /* PASSED: in items */
+    unsigned item; /* PASSED: in items (chat: index of the client's call) */
     bool is_done;
+    uint64_t final_at;    /* position in the final output, IC_NO_INDEX */
+    char type[32];        /* of a Responses item, cut */
+    struct bytes id;      /* the provider's; empty = not known */
+    struct bytes call_id; /* Responses */
+    struct bytes name;    /* of the function; chat: as far as it came */
+    struct bytes raw;     /* Responses: the item in its last form; chat: the first fragment */
+    struct bytes args;    /* chat: of a call that is not ours, or not known to be */
 };
 
 struct ic_ops {
@@ -117,6 +129,7 @@ struct ic_loop {
     /* the round */
     bool is_cut;            /* status incomplete, finish_reason length or content_filter */
     bool is_ended;          /* the terminal event or finish was seen */
+    bool is_over;           /* nothing of this round that matters can follow */
     bool has_message;       /* text for the client */
     bool has_dropped;       /* a call of ours was left out in the closing round */
     bool is_reasoning_lost; /* reasoning could not be replayed: ids of later items must go, too */
@@ -129,6 +142,7 @@ struct ic_loop {
     unsigned extra_count;
     struct ic_slot *slots; /* owned */
     struct ic_call calls[IC_CALLS_MAX];
+    uint64_t final_count;     /* items of the final output */
     struct bytes round_items; /* ,item,item... */
     struct bytes round_usage;
     struct bytes answer; /* latest whole response object (template of the final one) */
@@ -153,15 +167,40 @@ void ic_loop_round_usage(struct ic_loop *l, uint64_t *ret_in, uint64_t *ret_out)
 int ic_loop_upstream_error(struct ic_loop *l, struct icj error, struct err *e);
 
 unsigned ic_item_new(struct ic_loop *l); /* index, or IC_NONE */
-struct ic_slot *ic_slot_find(struct ic_loop *l, uint64_t index);
-struct ic_slot *ic_slot_new(struct ic_loop *l, uint64_t index, enum ic_slot_kind kind);
+
+/* ic_slot.c. Pointers to slots are good until the next ic_slot_new. */
+struct ic_slot *ic_slot_new(struct ic_loop *l, uint64_t index); /* PENDING; NULL: too many */
+void ic_slots_reset(struct ic_loop *l);
+int ic_slots_rc(const struct ic_loop *l);
+struct ic_slot *ic_slot_find(struct ic_loop *l, uint64_t index); /* the newest */
+/* The newest with the provider's id; `is_unnumbered`: among those without an index only. */
+struct ic_slot *ic_slot_find_id(struct ic_loop *l, struct icj id, bool is_unnumbered);
+/* Notes what the item is known by; what is known already stays. */
+void ic_slot_identify(struct ic_slot *s, struct icj item);
+/* The slot of a Responses item: by call_id, by id, by output_index, by being the only open one of
+ * its type. `is_added`: of an added event, which may begin another item at the same index. */
+struct ic_slot *ic_slot_of_item(struct ic_loop *l, uint64_t index, struct icj item, bool is_added);
+/* The slot an event about a part of an item belongs to. */
+struct ic_slot *ic_slot_of_event(struct ic_loop *l, struct icj event, struct icj type);
+/* Finds the items of the final output among those of the stream: sets final_at. */
+void ic_slots_match_final(struct ic_loop *l, struct icj output);
+struct ic_slot *ic_slot_at_final(struct ic_loop *l, uint64_t at);
+struct icj ic_slot_raw(const struct ic_slot *s); /* absent when there is none */
 /* A new call of ours; NULL when the round has too many. */
 struct ic_call *ic_call_new(struct ic_loop *l);
+/* The provider's id of a call; a fresh one when it is missing or another call of the round has it.
+ */
+void ic_call_set_id(struct ic_loop *l, struct ic_call *c, struct str_view id);
 /* Would the next call of ours get an item? */
 bool ic_call_is_shown_next(const struct ic_loop *l);
 void ic_call_feed(struct ic_call *c, struct str_view piece);
-/* Arguments are complete; `whole` replaces what was collected when it differs. */
-void ic_call_end(struct ic_call *c, struct str_view whole);
+/* `whole` replaces what was collected when it differs. Code that was sent already and is not how
+ * the new code begins stays sent: no further delta follows, code.done carries the truth. */
+void ic_call_replace(struct ic_call *c, struct str_view whole);
+/* Arguments are complete. */
+void ic_call_end(struct ic_call *c);
+/* Arguments as text: a string's, or the object itself as some providers send it. */
+struct str_view ic_args_view(struct icj args, struct bytes *tmp);
 /* {"id","type":"code_interpreter_call","status","code","container_id","outputs"} */
 void ic_call_item_json(const struct ic_loop *l, const struct ic_call *c, const char *status,
                        struct str_view code, struct str_view outputs, struct bytes *ret);

@@ -60,18 +60,38 @@ static void choose_item_id(struct ic_loop *l, struct icj item, struct bytes *ret
     bytes_fini(&tmp);
 }
 
+/* Arguments that came as an object are text for everybody else. */
+static unsigned edit_arguments(struct icj item, struct bytes *text, struct icj_edit *edit)
+{
+    struct icj args = icj_get(item, "arguments");
+
+    if (args.type != ICJ_OBJECT) {
+        return 0;
+    }
+    bytes_put_json_str(text, args.raw);
+    *edit = (struct icj_edit){"arguments", sv_from(text->p, text->n), false};
+    return 1;
+}
+
 /* The item as the client gets it: with the chosen id. */
 static void put_client_item(const struct ic_loop *l, const struct ic_slot *slot, struct icj item,
                             struct bytes *ret)
 {
     const struct bytes *id = &l->items[slot->item].id;
     struct bytes quoted = {0};
-    struct icj_edit edit = {"id", {NULL, 0}, true};
+    struct bytes args = {.cap_max = IC_TEXT_MAX};
+    struct icj_edit edits[2] = {{"id", {NULL, 0}, true}};
+    unsigned n = 1;
 
     bytes_put_json_str(&quoted, sv_from(id->p, id->n));
-    edit.raw = sv_from(quoted.p, quoted.n);
-    icj_copy(ret, item, &edit, 1);
+    edits[0].raw = sv_from(quoted.p, quoted.n);
+    n += edit_arguments(item, &args, &edits[1]);
+    icj_copy(ret, item, edits, n);
+    if (args.rc != 0) {
+        ret->rc = args.rc;
+    }
     bytes_fini(&quoted);
+    bytes_fini(&args);
 }
 
 /* --- the transcript --- */
@@ -79,9 +99,10 @@ static void put_client_item(const struct ic_loop *l, const struct ic_slot *slot,
 /* An output item as an input item of the next call. */
 static void replay(struct ic_loop *l, struct icj item, const struct ic_call *call)
 {
-    struct icj_edit edits[3];
+    struct icj_edit edits[4];
     unsigned n = 0;
     struct bytes call_id = {0};
+    struct bytes args = {.cap_max = IC_TEXT_MAX};
     bool is_reasoning = icj_is(icj_get(item, "type"), "reasoning");
 
     if (is_reasoning && l->req->is_unstored && !icj_is_set(icj_get(item, "encrypted_content"))) {
@@ -99,9 +120,50 @@ static void replay(struct ic_loop *l, struct icj item, const struct ic_call *cal
         bytes_put_json_str(&call_id, sv_from(call->call_id.p, call->call_id.n));
         edits[n++] = (struct icj_edit){"call_id", sv_from(call_id.p, call_id.n), true};
     }
+    n += edit_arguments(item, &args, &edits[n]);
     bytes_put_char(&l->round_items, ',');
     icj_copy(&l->round_items, item, edits, n);
+    if (args.rc != 0) {
+        l->round_items.rc = args.rc;
+    }
     bytes_fini(&call_id);
+    bytes_fini(&args);
+}
+
+static void replay_slot(struct ic_loop *l, const struct ic_slot *s)
+{
+    struct icj item = ic_slot_raw(s);
+
+    if (s->is_done && item.type == ICJ_OBJECT) {
+        replay(l, item, s->kind == IC_SLOT_OURS ? &l->calls[s->call] : NULL);
+    }
+}
+
+/* The items of the round as the final output orders them; what it leaves out stays before what it
+ * came before. */
+static void put_round_items(struct ic_loop *l)
+{
+    unsigned next = 0;
+
+    bytes_reset(&l->round_items);
+    for (uint64_t at = 0; at < l->final_count; at++) {
+        const struct ic_slot *s = ic_slot_at_final(l, at);
+
+        if (s == NULL) {
+            continue;
+        }
+        for (; next < l->slot_count && &l->slots[next] < s; next++) {
+            if (l->slots[next].final_at == IC_NO_INDEX) {
+                replay_slot(l, &l->slots[next]);
+            }
+        }
+        replay_slot(l, s);
+    }
+    for (; next < l->slot_count; next++) {
+        if (l->slots[next].final_at == IC_NO_INDEX) {
+            replay_slot(l, &l->slots[next]);
+        }
+    }
 }
 
 static void put_results(struct ic_loop *l)
@@ -109,6 +171,7 @@ static void put_results(struct ic_loop *l)
     if (l->req->is_conversation) { /* the provider has the items already */
         bytes_reset(&l->transcript);
     } else {
+        put_round_items(l);
         bytes_put(&l->transcript, l->round_items.p, l->round_items.n);
     }
     for (unsigned i = 0; i < l->call_count; i++) {
@@ -125,51 +188,45 @@ static void put_results(struct ic_loop *l)
 /* --- items --- */
 
 /* A call of ours appears. The caller made sure that the sandbox is open when it will be shown. */
-static struct ic_slot *our_call_new(struct ic_loop *l, uint64_t index, struct icj item)
+static bool begin_our_call(struct ic_loop *l, struct ic_slot *slot)
 {
-    struct ic_slot *slot;
     struct ic_call *c;
     char id[48];
 
     if (l->run.state == WK_RUN_CLOSING) { /* not offered any more: nothing will answer it */
         l->has_dropped = true;
-        return ic_slot_new(l, index, IC_SLOT_HIDDEN);
+        slot->kind = IC_SLOT_HIDDEN;
+        return true;
     }
-    if ((slot = ic_slot_new(l, index, IC_SLOT_OURS)) == NULL || (c = ic_call_new(l)) == NULL) {
-        return NULL;
+    if ((c = ic_call_new(l)) == NULL) {
+        return false;
     }
+    slot->kind = IC_SLOT_OURS;
     slot->call = l->call_count - 1;
-    icj_text(icj_get(item, "call_id"), &c->call_id);
-    if (c->call_id.n == 0) {
-        id_text(id, sizeof(id), "call_", 12);
-        bytes_put_str(&c->call_id, id);
-    }
+    ic_call_set_id(l, c, sv_from(slot->call_id.p, slot->call_id.n));
     if (c->is_shown) {
         if ((c->item = ic_item_new(l)) == IC_NONE) {
-            return NULL;
+            return false;
         }
         id_text(id, sizeof(id), "ci_", 16);
         bytes_put_str(&l->items[c->item].id, id);
         ic_emit_call_added(l, c);
     }
-    return slot;
+    return true;
 }
 
-static struct ic_slot *passed_item_new(struct ic_loop *l, uint64_t index, struct icj item)
+static bool begin_passed_item(struct ic_loop *l, struct ic_slot *slot, struct icj item)
 {
-    struct ic_slot *slot = ic_slot_new(l, index, IC_SLOT_PASSED);
     struct bytes id = {0};
 
-    if (slot == NULL) {
-        return NULL;
-    }
     choose_item_id(l, item, &id); /* before the new item is there to collide with */
     if ((slot->item = ic_item_new(l)) == IC_NONE) {
         bytes_fini(&id);
-        return NULL;
+        return false;
     }
     l->items[slot->item].id = id;
-    return slot;
+    slot->kind = IC_SLOT_PASSED;
+    return true;
 }
 
 /* Must the sandbox be opened before this item can be shown? */
@@ -178,28 +235,60 @@ static bool needs_sandbox(const struct ic_loop *l, struct icj item)
     return l->container[0] == '\0' && is_our_call(l, item) && ic_call_is_shown_next(l);
 }
 
+static void keep_raw(struct ic_slot *slot, struct icj item)
+{
+    bytes_reset(&slot->raw);
+    bytes_put_sv(&slot->raw, item.raw);
+}
+
 static void finish_our_call(struct ic_loop *l, struct ic_slot *slot, struct icj item)
 {
     struct ic_call *c = &l->calls[slot->call];
-    struct bytes args = {.cap_max = item.raw.n + 64};
+    struct bytes tmp = {.cap_max = item.raw.n + 64};
 
-    icj_text(icj_get(item, "arguments"), &args);
-    ic_call_end(c, args.n > 0 ? sv_from(args.p, args.n) : (struct str_view){NULL, 0});
-    bytes_fini(&args);
+    ic_call_replace(c, ic_args_view(icj_get(item, "arguments"), &tmp));
+    ic_call_end(c);
+    bytes_fini(&tmp);
     ic_emit_call_code(l, c);
-    replay(l, item, c);
+    keep_raw(slot, item);
 }
 
 static void finish_passed_item(struct ic_loop *l, struct ic_slot *slot, struct icj item)
 {
-    struct bytes *json = &l->items[slot->item].json;
-
-    put_client_item(l, slot, item, json);
+    put_client_item(l, slot, item, &l->items[slot->item].json);
     if (icj_is(icj_get(item, "type"), "message")) {
         l->has_message = true;
     }
     l->client_calls += is_client_action(item) ? 1 : 0;
-    replay(l, item, NULL);
+    keep_raw(slot, item);
+}
+
+/* The answer is complete, and the call was never said to be: what came of it is all of it. */
+static void finish_open_calls(struct ic_loop *l)
+{
+    for (unsigned i = 0; i < l->slot_count; i++) {
+        struct ic_slot *s = &l->slots[i];
+
+        if (s->kind != IC_SLOT_OURS || s->is_done) {
+            continue;
+        }
+        const struct ic_call *c = &l->calls[s->call];
+
+        bytes_reset(&s->raw);
+        bytes_put_char(&s->raw, '{');
+        icj_put_str(&s->raw, "type", SV_LIT("function_call"));
+        if (s->id.n > 0) {
+            icj_put_str(&s->raw, "id", sv_from(s->id.p, s->id.n));
+        }
+        icj_put_str(&s->raw, "call_id", sv_from(c->call_id.p, c->call_id.n));
+        icj_put_str(&s->raw, "name", sv_of(l->req->alias));
+        icj_put_str(&s->raw, "arguments", sv_from(c->args.p, c->args.n));
+        icj_put_str(&s->raw, "status", SV_LIT("completed"));
+        bytes_put_char(&s->raw, '}');
+        s->is_done = true;
+        ic_call_end(&l->calls[s->call]);
+        ic_emit_call_code(l, &l->calls[s->call]);
+    }
 }
 
 static int too_many(struct err *e)
@@ -207,45 +296,58 @@ static int too_many(struct err *e)
     return err_set(e, ERR_UPSTREAM_BAD, "the model provider sent too many items");
 }
 
-/* An item is complete: as an event, inside the final object, or the only sign of it. 1: sandbox
- * first. */
-static int item_done(struct ic_loop *l, uint64_t index, struct icj item, struct icj event,
-                     struct err *e)
+/* The item's slot (NULL: a new one) with its kind decided. 1: sandbox first. */
+static int begin_item(struct ic_loop *l, struct ic_slot **slot, uint64_t index, struct icj item,
+                      struct err *e)
 {
-    struct ic_slot *slot = ic_slot_find(l, index);
-
-    if (item.type != ICJ_OBJECT || (slot != NULL && slot->is_done)) {
+    if (*slot != NULL && (*slot)->kind != IC_SLOT_PENDING) {
         return 0;
     }
-    if (slot == NULL) {
-        if (needs_sandbox(l, item)) {
-            return 1;
-        }
-        slot =
-            is_our_call(l, item) ? our_call_new(l, index, item) : passed_item_new(l, index, item);
-        if (slot == NULL) {
-            return too_many(e);
-        }
-        if (slot->kind == IC_SLOT_PASSED) {
-            struct bytes json = {.cap_max = item.raw.n + 256};
-
-            put_client_item(l, slot, item, &json);
-            ic_emit_item_event(l, "response.output_item.added", slot->item,
-                               sv_from(json.p, json.n));
-            bytes_fini(&json);
-        }
+    if (needs_sandbox(l, item)) {
+        return 1;
     }
-    slot->is_done = true;
-    if (slot->kind == IC_SLOT_OURS) {
-        finish_our_call(l, slot, item);
-    } else if (slot->kind == IC_SLOT_PASSED) {
-        finish_passed_item(l, slot, item);
-        if (event.type == ICJ_OBJECT) {
-            ic_emit_passed(l, event, slot, &l->items[slot->item].json);
-        } else {
-            const struct bytes *json = &l->items[slot->item].json;
+    if (*slot == NULL && (*slot = ic_slot_new(l, index)) == NULL) {
+        return too_many(e);
+    }
+    ic_slot_identify(*slot, item);
+    return (is_our_call(l, item) ? begin_our_call(l, *slot) : begin_passed_item(l, *slot, item))
+               ? 0
+               : too_many(e);
+}
 
-            ic_emit_item_event(l, "response.output_item.done", slot->item,
+/* An item is complete: as an event, inside the final object, or the only sign of it. 1: sandbox
+ * first. */
+static int item_done(struct ic_loop *l, struct ic_slot **slot, uint64_t index, struct icj item,
+                     struct icj event, struct err *e)
+{
+    bool is_new = *slot == NULL || (*slot)->kind == IC_SLOT_PENDING;
+    const struct bytes *json;
+    int rc;
+
+    if (*slot != NULL && (*slot)->is_done) {
+        return 0;
+    }
+    if ((rc = begin_item(l, slot, index, item, e)) != 0) {
+        return rc;
+    }
+    if (is_new && (*slot)->kind == IC_SLOT_PASSED) {
+        struct bytes first = {.cap_max = IC_TEXT_MAX};
+
+        put_client_item(l, *slot, item, &first);
+        ic_emit_item_event(l, "response.output_item.added", (*slot)->item,
+                           sv_from(first.p, first.n));
+        bytes_fini(&first);
+    }
+    (*slot)->is_done = true;
+    if ((*slot)->kind == IC_SLOT_OURS) {
+        finish_our_call(l, *slot, item);
+    } else if ((*slot)->kind == IC_SLOT_PASSED) {
+        finish_passed_item(l, *slot, item);
+        json = &l->items[(*slot)->item].json;
+        if (event.type == ICJ_OBJECT) {
+            ic_emit_passed(l, event, *slot, json);
+        } else {
+            ic_emit_item_event(l, "response.output_item.done", (*slot)->item,
                                sv_from(json->p, json->n));
         }
     }
@@ -261,22 +363,49 @@ static void keep(struct bytes *b, struct icj v)
     }
 }
 
-static int take_final(struct ic_loop *l, struct icj response, bool is_failed, struct err *e)
+/* Reasoning is sealed anew in the final object, and only that seal is good for a replay. */
+static void renew_reasoning(struct ic_loop *l, struct ic_slot *slot, struct icj item)
 {
-    struct icj_iter it = icj_iter(icj_get(response, "output"));
-    struct icj usage = icj_get(response, "usage");
+    if (slot->kind == IC_SLOT_PASSED && icj_is(icj_get(item, "type"), "reasoning") &&
+        icj_is_set(icj_get(item, "encrypted_content"))) {
+        keep_raw(slot, item);
+        bytes_reset(&l->items[slot->item].json);
+        put_client_item(l, slot, item, &l->items[slot->item].json);
+    }
+}
+
+static int take_output(struct ic_loop *l, struct icj output, struct err *e)
+{
+    struct icj_iter it = icj_iter(output);
     struct icj item;
     struct icj none = {ICJ_ABSENT, {NULL, 0}};
-    uint64_t index = 0;
     int rc = 0;
 
-    while (!is_failed && rc == 0 && icj_next(&it, &item)) {
-        rc = item_done(l, index++, item, none, e);
+    ic_slots_match_final(l, output);
+    for (l->final_count = 0; rc == 0 && icj_next(&it, &item); l->final_count++) {
+        struct ic_slot *slot = ic_slot_at_final(l, l->final_count);
+
+        if (item.type != ICJ_OBJECT) {
+            continue;
+        }
+        if (slot != NULL && slot->is_done) {
+            renew_reasoning(l, slot, item);
+        } else if ((rc = item_done(l, &slot, IC_NO_INDEX, item, none, e)) == 0) {
+            slot->final_at = l->final_count;
+        }
     }
+    return rc;
+}
+
+static int take_final(struct ic_loop *l, struct icj response, bool is_failed, struct err *e)
+{
+    struct icj usage = icj_get(response, "usage");
+    int rc = is_failed ? 0 : take_output(l, icj_get(response, "output"), e);
+
     if (rc != 0) {
         return rc;
     }
-    l->is_ended = true;
+    l->is_ended = l->is_over = true;
     if (response.type == ICJ_OBJECT) {
         bytes_reset(&l->answer);
         bytes_put_sv(&l->answer, response.raw);
@@ -294,11 +423,17 @@ static int take_final(struct ic_loop *l, struct icj response, bool is_failed, st
     if (is_failed || icj_is(icj_get(response, "status"), "failed")) {
         return ic_loop_upstream_error(l, icj_get(response, "error"), e);
     }
+    if (!l->is_cut) {
+        finish_open_calls(l);
+    }
     return 0;
 }
 
 static int on_object(struct ic_loop *l, struct icj root, struct err *e)
 {
+    if (icj_is_set(icj_get(root, "error")) && icj_get(root, "output").type != ICJ_ARRAY) {
+        return ic_loop_upstream_error(l, icj_get(root, "error"), e);
+    }
     if (root.type != ICJ_OBJECT ||
         (icj_get(root, "output").type != ICJ_ARRAY && !icj_is(icj_get(root, "status"), "failed"))) {
         return err_set(e, ERR_UPSTREAM_BAD, "the model provider's answer has no output array");
@@ -308,35 +443,33 @@ static int on_object(struct ic_loop *l, struct icj root, struct err *e)
 
 /* --- events --- */
 
-static uint64_t index_of(const struct ic_loop *l, struct icj event)
+static uint64_t index_of(struct icj event)
 {
-    return icj_uint_or(icj_get(event, "output_index"), l->slot_count);
+    return icj_uint_or(icj_get(event, "output_index"), IC_NO_INDEX);
 }
 
 static int on_added(struct ic_loop *l, struct icj event, struct err *e)
 {
     struct icj item = icj_get(event, "item");
-    uint64_t index = index_of(l, event);
-    struct ic_slot *slot;
+    uint64_t index = index_of(event);
+    struct ic_slot *slot = NULL;
+    int rc;
 
-    if (item.type != ICJ_OBJECT || ic_slot_find(l, index) != NULL) {
+    if (item.type != ICJ_OBJECT || ic_slot_of_item(l, index, item, true) != NULL) {
         return 0;
     }
     if (icj_is(icj_get(item, "type"), "function_call") &&
         (!icj_is_set(icj_get(item, "name")) || icj_is(icj_get(item, "name"), ""))) {
-        return 0; /* whose it is will be known when it is done */
+        if ((slot = ic_slot_new(l, index)) == NULL) {
+            return too_many(e);
+        }
+        ic_slot_identify(slot, item); /* whose it is will be known when it is done */
+        return 0;
     }
-    if (needs_sandbox(l, item)) {
-        return 1;
+    if ((rc = begin_item(l, &slot, index, item, e)) != 0 || slot->kind != IC_SLOT_PASSED) {
+        return rc;
     }
-    if (is_our_call(l, item)) {
-        return our_call_new(l, index, item) != NULL ? 0 : too_many(e);
-    }
-    slot = passed_item_new(l, index, item);
-    if (slot == NULL) {
-        return too_many(e);
-    }
-    struct bytes json = {.cap_max = event.raw.n + 256};
+    struct bytes json = {.cap_max = IC_TEXT_MAX};
 
     put_client_item(l, slot, item, &json);
     ic_emit_passed(l, event, slot, &json);
@@ -344,19 +477,28 @@ static int on_added(struct ic_loop *l, struct icj event, struct err *e)
     return 0;
 }
 
-static void on_arguments(struct ic_loop *l, struct ic_slot *slot, struct icj event, bool is_done)
+static int on_item_done(struct ic_loop *l, struct icj event, struct err *e)
 {
-    struct ic_call *c;
+    struct icj item = icj_get(event, "item");
+    uint64_t index = index_of(event);
+    struct ic_slot *slot;
+
+    if (item.type != ICJ_OBJECT) {
+        return 0;
+    }
+    slot = ic_slot_of_item(l, index, item, false);
+    return item_done(l, &slot, index, item, event, e);
+}
+
+static void on_arguments(struct ic_loop *l, const struct ic_slot *slot, struct icj event,
+                         bool is_done)
+{
+    struct ic_call *c = &l->calls[slot->call];
     struct bytes tmp = {.cap_max = event.raw.n + 64};
 
-    if (slot->kind != IC_SLOT_OURS || slot->is_done) {
-        return;
-    }
-    c = &l->calls[slot->call];
-    if (is_done) {
-        icj_text(icj_get(event, "arguments"), &tmp);
-        ic_call_end(c, tmp.n > 0 ? sv_from(tmp.p, tmp.n) : (struct str_view){NULL, 0});
-    } else if (!c->is_args_done) {
+    if (is_done) { /* not the end of it yet: the item itself has the last word */
+        ic_call_replace(c, ic_args_view(icj_get(event, "arguments"), &tmp));
+    } else {
         ic_call_feed(c, icj_view(icj_get(event, "delta"), &tmp));
     }
     bytes_fini(&tmp);
@@ -366,24 +508,21 @@ static void on_arguments(struct ic_loop *l, struct ic_slot *slot, struct icj eve
 /* Everything else that belongs to an item, and what belongs to none. */
 static void on_other(struct ic_loop *l, struct icj event, struct icj type)
 {
-    struct icj index = icj_get(event, "output_index");
-    struct ic_slot *slot;
+    static const char arguments[] = "response.function_call_arguments.";
+    struct ic_slot *slot = ic_slot_of_event(l, event, type);
+    struct bytes tmp = {0};
+    bool is_argument = sv_starts(icj_view(type, &tmp), sv_of(arguments));
 
-    if (index.type == ICJ_ABSENT) {
-        if (!icj_is(type, "keepalive")) {
+    bytes_fini(&tmp);
+    if (slot == NULL) { /* of an item nobody was shown: so is this */
+        if (!is_argument && icj_get(event, "output_index").type == ICJ_ABSENT &&
+            icj_get(event, "item_id").type == ICJ_ABSENT && !icj_is(type, "keepalive")) {
             ic_emit_passed(l, event, NULL, NULL);
         }
-        return;
-    }
-    if ((slot = ic_slot_find(l, icj_uint_or(index, UINT64_MAX))) == NULL) {
-        return;
-    }
-    if (slot->kind == IC_SLOT_PASSED) {
+    } else if (slot->kind == IC_SLOT_PASSED) {
         ic_emit_passed(l, event, slot, NULL);
-    } else if (icj_is(type, "response.function_call_arguments.delta")) {
-        on_arguments(l, slot, event, false);
-    } else if (icj_is(type, "response.function_call_arguments.done")) {
-        on_arguments(l, slot, event, true);
+    } else if (slot->kind == IC_SLOT_OURS && !slot->is_done && is_argument) {
+        on_arguments(l, slot, event, icj_is(type, "response.function_call_arguments.done"));
     }
 }
 
@@ -427,7 +566,7 @@ static int on_event(struct ic_loop *l, struct wk_sse_event ev, struct err *e)
         return on_added(l, event, e);
     }
     if (icj_is(type, "response.output_item.done")) {
-        return item_done(l, index_of(l, event), icj_get(event, "item"), event, e);
+        return on_item_done(l, event, e);
     }
     on_other(l, event, type);
     return 0;

@@ -60,7 +60,7 @@ void ic_emit_passed(struct ic_loop *l, struct icj event, const struct ic_slot *s
         bytes_put_u64(&index, slot->item);
         edits[n++] = (struct icj_edit){"output_index", sv_from(index.p, index.n), true};
         bytes_put_json_str(&id, sv_from(l->items[slot->item].id.p, l->items[slot->item].id.n));
-        edits[n++] = (struct icj_edit){"item_id", sv_from(id.p, id.n), false};
+        edits[n++] = (struct icj_edit){"item_id", sv_from(id.p, id.n), item == NULL};
     }
     if (item != NULL) {
         edits[n++] = (struct icj_edit){"item", sv_from(item->p, item->n), true};
@@ -246,10 +246,10 @@ static void emit_status(struct ic_loop *l, const char *type, const struct ic_cal
 
 void ic_emit_call_code(struct ic_loop *l, struct ic_call *c)
 {
-    if (!l->req->is_stream || !c->is_shown) {
+    if (!l->req->is_stream || !c->is_shown || c->is_code_final) {
         return;
     }
-    if (c->code.n > c->code_sent) {
+    if (c->code.n > c->code_sent && !c->is_code_replaced) {
         begin(l, "response.code_interpreter_call_code.delta");
         icj_put_u64(&l->out, "output_index", c->item);
         put_item_id(l, c->item);
@@ -257,13 +257,13 @@ void ic_emit_call_code(struct ic_loop *l, struct ic_call *c)
         end(l);
         c->code_sent = c->code.n;
     }
-    if (c->is_args_done && c->code_sent != SIZE_MAX) {
+    if (c->is_args_done) {
         begin(l, "response.code_interpreter_call_code.done");
         icj_put_u64(&l->out, "output_index", c->item);
         put_item_id(l, c->item);
         icj_put_str(&l->out, "code", sv_from(c->code.p, c->code.n));
         end(l);
-        c->code_sent = SIZE_MAX; /* no further delta */
+        c->is_code_final = true;
     }
 }
 
