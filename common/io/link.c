@@ -12,7 +12,7 @@
 #include "base/sm.h"
 
 #define FRAME_MAX 4096U
-#define STATS_MAX (4U * 1024U * 1024U)
+#define STATS_MAX ((size_t)4 << 20)
 
 enum link_state { LINK_DOWN, LINK_GREETING, LINK_UP };
 

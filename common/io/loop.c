@@ -12,6 +12,7 @@
 #include "base/metric.h"
 
 #define TICK_MS 1000U
+#define TICK_US 1000000U
 
 int loop_err(int uv_code)
 {
@@ -70,7 +71,8 @@ static void metrics_set(struct loop *l)
     ssize_t n = 0;
 
     metric_set(METRIC_PROC_LOOP_LAG, NULL, NULL, (double)l->lag_us / 1e6);
-    metric_set(METRIC_PROC_UPTIME, NULL, NULL, (double)(uv_hrtime() / 1000U - l->started_us) / 1e6);
+    metric_set(METRIC_PROC_UPTIME, NULL, NULL,
+               ((double)uv_hrtime() / 1e3 - (double)l->started_us) / 1e6);
     if (soft > l->soft_checks) {
         metric_add(METRIC_PROC_SOFT_CHECKS, NULL, NULL, soft - l->soft_checks);
         l->soft_checks = soft;
@@ -93,10 +95,12 @@ static void on_tick(uv_timer_t *h)
     if (now_us > l->tick_due_us + 1000U) {
         lag_note(l, now_us - l->tick_due_us - 1000U);
     }
-    l->tick_due_us = now_us + TICK_MS * 1000U;
+    l->tick_due_us = now_us + TICK_US;
     l->lag_us = l->lag_max_us;
     l->lag_max_us = 0;
-    metrics_set(l);
+    if (l->is_main) {
+        metrics_set(l);
+    }
     if (l->hooks.on_tick != NULL) {
         l->hooks.on_tick(l->hooks.ctx);
     }
@@ -204,6 +208,7 @@ int loop_init(struct loop *l, const struct loop_hooks *hooks, unsigned drain_ms)
     l->drain_ms = drain_ms;
     if (hooks != NULL) {
         l->hooks = *hooks;
+        l->is_main = true;
     }
     if (uv_loop_init(&l->uv) != 0) {
         return ERR_IO;
@@ -226,7 +231,7 @@ int loop_init(struct loop *l, const struct loop_hooks *hooks, unsigned drain_ms)
         closer_add(&l->closer);
     }
     l->started_us = uv_hrtime() / 1000U;
-    l->tick_due_us = l->started_us + TICK_MS * 1000U;
+    l->tick_due_us = l->started_us + TICK_US;
     (void)uv_timer_start(&l->tick, on_tick, TICK_MS, TICK_MS);
     (void)uv_check_start(&l->woke, on_woke);
     (void)uv_prepare_start(&l->asleep, on_asleep);

@@ -8,7 +8,8 @@
  * Hard end: loop_run returns with is_forced set although handles are open. Then free nothing that
  * holds a handle; call loop_fini and leave the process with a non-zero status.
  *
- * Each second the process metrics (lag, resident memory, uptime, failed soft checks) are set. */
+ * Each second a loop with hooks sets the process metrics (lag, resident memory, uptime, failed soft
+ * checks). */
 #ifndef CFD_IO_LOOP_H
 #define CFD_IO_LOOP_H
 
@@ -39,6 +40,7 @@ struct loop {
     bool is_draining;
     bool is_stopped;
     bool is_forced;
+    bool is_main; /* it has hooks: the loop of a daemon */
     unsigned drain_ms;
     uint64_t lag_us; /* largest of the last full second */
     uint64_t lag_max_us;

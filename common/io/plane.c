@@ -315,9 +315,13 @@ static void sent_free(void *data, void *hint)
 
 static int payload_wrap(zmq_msg_t *m, struct buf *payload)
 {
+    union {
+        const char *shared;
+        void *bytes; /* libzmq only reads them */
+    } at = {.shared = payload->p};
+
     if (payload->n > SEND_COPY_MAX) {
-        if (zmq_msg_init_data(m, (void *)(uintptr_t)payload->p, payload->n, sent_free, payload) !=
-            0) {
+        if (zmq_msg_init_data(m, at.bytes, payload->n, sent_free, payload) != 0) {
             return ERR_NOMEM;
         }
         (void)buf_ref(payload);
@@ -376,7 +380,7 @@ int plane_send(struct plane *p, struct str_view peer, struct str_view frame0, st
 
     REQUIRE(!closer_is_closing(&p->closer));
     REQUIRE(frame0.n >= MSG_HEAD_BYTES);
-    if (has_payload && payload->n > MSG_PAYLOAD_MAX) {
+    if (has_payload && payload->n > PLANE_PAYLOAD_MAX) {
         return ERR_LIMIT;
     }
     if (p->kind == PLANE_ROUTER && peer.n == 0) {

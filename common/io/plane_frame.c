@@ -12,9 +12,9 @@ int plane_frame_decode(struct plane_in *ret, struct str_view *payload, const str
         return err_set(e, ERR_PEER_MALFORMED, "a message of %zu frames; 1 or 2 are expected",
                        count);
     }
-    if (count == PARTS_MAX && parts[1].n > MSG_PAYLOAD_MAX) {
-        return err_set(e, ERR_PEER_MALFORMED, "a payload of %zu bytes; at most %u are allowed",
-                       parts[1].n, MSG_PAYLOAD_MAX);
+    if (count == PARTS_MAX && parts[1].n > PLANE_PAYLOAD_MAX) {
+        return err_set(e, ERR_PEER_MALFORMED, "a payload of %zu bytes; at most %zu are allowed",
+                       parts[1].n, PLANE_PAYLOAD_MAX);
     }
     rest = parts[0];
     if ((rc = msg_head_decode(&ret->head, &rest)) != 0) {

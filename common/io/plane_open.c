@@ -21,7 +21,7 @@ static int opt_int(void *sock, int name, int v)
 
 static int options_set(struct plane *p, const struct plane_opts *o, struct err *e)
 {
-    int64_t size_max = MSG_PAYLOAD_MAX;
+    int64_t size_max = (int64_t)PLANE_PAYLOAD_MAX;
     int rc = opt_int(p->sock, ZMQ_LINGER, LINGER_MS);
 
     rc |= opt_int(p->sock, ZMQ_SNDHWM, o->send_hwm > 0 ? o->send_hwm : HWM_DEFAULT);

@@ -12,6 +12,7 @@
 #include "io/plane.h"
 
 #define PLANE_CURVE_KEY_BYTES 32
+#define PLANE_PAYLOAD_MAX     ((size_t)MSG_PAYLOAD_MAX)
 
 struct plane_zap;
 
@@ -68,7 +69,7 @@ struct plane {
 /* plane.c: starts watching an opened plane; closes its sockets; the end of its last handle. */
 int plane_watch(struct plane *p, struct err *e);
 void plane_sockets_close(struct plane *p);
-void plane_on_closed(void *plane);
+void plane_on_closed(void *ctx);
 
 /* The set of the loop, made when there is none; takes a reference. */
 int plane_set_get(struct plane_set **ret, struct loop *loop, struct err *e);

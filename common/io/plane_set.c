@@ -164,13 +164,15 @@ static int set_new(struct plane_set **ret, struct loop *loop, struct err *e)
 
 int plane_set_get(struct plane_set **ret, struct loop *loop, struct err *e)
 {
+    struct plane_set *s = loop->planes;
     int rc = 0;
 
-    if (loop->planes == NULL && (rc = set_new(&loop->planes, loop, e)) != 0) {
+    if (s == NULL && (rc = set_new(&s, loop, e)) != 0) {
         return rc;
     }
-    loop->planes->refs++;
-    *ret = loop->planes;
+    INVARIANT(s != NULL);
+    s->refs++;
+    *ret = s;
     return 0;
 }
 

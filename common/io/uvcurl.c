@@ -8,6 +8,7 @@
 #include "io/uvcurl_priv.h"
 
 #define POOL_MAX 128U
+#define IDLE_MAX 1024U
 
 static void after(struct uvcurl *u);
 static void end(struct uvcurl *u);
@@ -384,9 +385,12 @@ int uvcurl_new(struct uvcurl **ret, struct loop *loop, unsigned connections_max,
     rc |= curl_multi_setopt(u->multi, CURLMOPT_SOCKETDATA, u);
     rc |= curl_multi_setopt(u->multi, CURLMOPT_TIMERFUNCTION, on_timeout_set);
     rc |= curl_multi_setopt(u->multi, CURLMOPT_TIMERDATA, u);
+    /* curl's own bound on idle connections follows the number of transfers and would close them in
+     * every lull. */
+    rc |= curl_multi_setopt(u->multi, CURLMOPT_MAXCONNECTS,
+                            (long)(connections_max > 0 ? connections_max : IDLE_MAX));
     if (connections_max > 0) {
         rc |= curl_multi_setopt(u->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)connections_max);
-        rc |= curl_multi_setopt(u->multi, CURLMOPT_MAXCONNECTS, (long)connections_max);
     }
     if (rc != CURLM_OK) {
         (void)curl_multi_cleanup(u->multi);

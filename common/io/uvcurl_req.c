@@ -38,6 +38,7 @@ static size_t head_end(struct uvcurl_xfer *x, size_t n)
     return is_over(x) ? 0 : n;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the type is curl's */
 static size_t on_header(char *p, size_t size, size_t count, void *userp)
 {
     struct uvcurl_xfer *x = userp;
@@ -73,6 +74,7 @@ static size_t on_header(char *p, size_t size, size_t count, void *userp)
     return n;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the type is curl's */
 static size_t on_write(char *p, size_t size, size_t count, void *userp)
 {
     struct uvcurl_xfer *x = userp;
@@ -96,6 +98,7 @@ static size_t on_write(char *p, size_t size, size_t count, void *userp)
     return is_over(x) ? 0 : n;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the type is curl's */
 static int on_connected(void *userp, char *ip, char *local_ip, int port, int local_port)
 {
     struct uvcurl_xfer *x = userp;

@@ -639,21 +639,69 @@ static void test_tcp(void **state)
     IO_UNTIL(&t->loop, t->router.msgs, 1);
 }
 
+/* --- out of memory --------------------------------------------------------------------------- */
+
+static void test_open_out_of_memory(void **state)
+{
+    struct env *t = *state;
+    struct err e = {0};
+    int rc = ERR_NOMEM;
+
+    for (long nth = 0; nth < 20 && rc != 0; nth++) {
+        (void)mem_fail_nth(nth);
+        rc = side_try(&t->router, &t->loop, router_opts(t), &e);
+        (void)mem_fail_nth(-1);
+        if (rc != 0) {
+            assert_int_equal(rc, ERR_NOMEM);
+            memset(&t->router, 0, sizeof(t->router));
+            (void)uv_run(&t->loop.uv, UV_RUN_NOWAIT);
+        }
+    }
+    assert_int_equal(rc, 0);
+}
+
+/* A payload that finds no memory is dropped and reported; the next message is whole again. */
+static void test_receive_out_of_memory(void **state)
+{
+    static const size_t sizes[] = {100, 100000, 100000}; /* copied, moved */
+    static const long nths[] = {0, 0, 1};
+    struct env *t = *state;
+
+    pair_open(t);
+    for (unsigned i = 0; i < 3; i++) {
+        char *p = NULL;
+        struct buf *b = buf_new(sizes[i], &p);
+
+        memset(p, 1, sizes[i]);
+        assert_int_equal(send_to(&t->dealer, "", i, b), 0);
+        (void)mem_fail_nth(nths[i]);
+        IO_UNTIL(&t->loop, t->router.bads, i + 1);
+        (void)mem_fail_nth(-1);
+        assert_int_equal(t->router.bad.code, ERR_NOMEM);
+        assert_int_equal(t->router.msgs, i);
+        t->router.next = i;
+        assert_int_equal(send_to(&t->dealer, "", i, b), 0);
+        IO_UNTIL(&t->loop, t->router.msgs, i + 1);
+        assert_int_equal(t->router.last_payload->n, sizes[i]);
+        buf_unref(b);
+    }
+}
+
 /* --- two threads ----------------------------------------------------------------------------- */
 
 struct echo_thread {
     pthread_t thread;
-    const struct env *env;
+    struct plane_opts opts;
     unsigned want;
 };
 
 static void *echo_main(void *arg)
 {
     struct echo_thread *th = arg;
-    struct env t = *th->env;
+    struct env t = {0};
 
     io_loop_start(&t.loop);
-    side_open(&t.dealer, &t.loop, dealer_opts(th->env));
+    side_open(&t.dealer, &t.loop, th->opts);
     t.dealer.does_echo = true;
     IO_UNTIL(&t.loop, t.dealer.ups, 1);
     assert_int_equal(send_to(&t.dealer, "", 0, NULL), 0);
@@ -667,7 +715,7 @@ static void *echo_main(void *arg)
 static void test_two_threads(void **state)
 {
     struct env *t = *state;
-    struct echo_thread th = {.env = t, .want = 500};
+    struct echo_thread th = {.opts = dealer_opts(t), .want = 500};
     struct buf *b = NULL;
     char *p = NULL;
 
@@ -711,6 +759,8 @@ int main(void)
         T(test_stale_socket),
         T(test_bad_addresses),
         T(test_tcp),
+        T(test_open_out_of_memory),
+        T(test_receive_out_of_memory),
         T(test_two_threads),
     };
 

@@ -534,6 +534,30 @@ static void test_refused_connection(void **state)
     env_close(t);
 }
 
+/* The name has two addresses and the server listens on one. */
+static void test_two_addresses(void **state)
+{
+    static const struct step steps[] = {{S_ACCEPT, 0, 0},
+                                        {S_REQUEST, 0, 0},
+                                        {S_SEND, OK_ANSWER, 0},
+                                        {S_REPEAT, 0, 2},
+                                        {S_END, 0, 0}};
+    struct env *t = env_open(steps, 0);
+    char url[64];
+
+    (void)state;
+    (void)snprintf(url, sizeof(url), "http://localhost:%u/", t->server.port);
+    for (unsigned i = 0; i < 3; i++) {
+        struct get g = get_of(t);
+
+        g.req.url = url;
+        get_run(&g, 0);
+        get_fini(&g);
+    }
+    assert_int_equal(atomic_load(&t->server.accepts), 1);
+    env_close(t);
+}
+
 /* --- connections ----------------------------------------------------------------------------- */
 
 static void test_keep_alive(void **state)
@@ -1059,6 +1083,7 @@ int main(void)
         T(test_cuts),
         T(test_until_close),
         T(test_refused_connection),
+        T(test_two_addresses),
         T(test_keep_alive),
         T(test_idle_close),
         T(test_retry_of_curl),
