@@ -121,6 +121,10 @@ int wk_up_start(struct wk_job *job, struct wk_up **ret, const struct wk_up_req *
 void wk_up_pause(struct wk_up *up);
 void wk_up_resume(struct wk_up *up);
 void wk_up_cancel(struct wk_up *up);
+/* From on_data: what is still to come does not matter. No further on_data; on_done with 0 follows
+ * when the answer ends, or after a short grace time when the provider keeps the connection open. (A
+ * cancel would cost the connection also where its end is on its way.) */
+void wk_up_finish(struct wk_up *up);
 /* The deployment that answers (valid from on_head on; before: the one being tried). */
 const struct cfg_deployment *wk_up_deployment(const struct wk_up *up);
 

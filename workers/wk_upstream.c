@@ -22,6 +22,7 @@
 #define SAVED_MAX        1048576U
 #define UP_SLICES_MAX    7
 #define HEADER_LINES_MAX 48
+#define FINISH_GRACE_MS  25
 
 enum up_state { UP_TRYING, UP_SAVING, UP_PASSING, UP_WAITING };
 
@@ -53,6 +54,7 @@ struct wk_up {
     unsigned depth;    /* inside this many hooks */
     bool is_cancelled; /* freed when the last hook returns */
     bool is_waiting;   /* counted as the job's waiting time */
+    bool is_finishing; /* nobody wants the rest of the answer */
     char path[];       /* below api_base */
 };
 
@@ -378,6 +380,9 @@ static void on_xfer_data(void *ctx, struct str_view data)
 {
     struct wk_up *up = ctx;
 
+    if (up->is_finishing) {
+        return;
+    }
     if (up->state == UP_SAVING) {
         if (data.n <= SAVED_MAX - up->saved_body.n) {
             (void)bytes_put_sv(&up->saved_body, data);
@@ -446,7 +451,8 @@ static void on_xfer_done(void *ctx, int rc, const struct err *e)
         retry_later(up, up->saved_status, e); /* also when its body was cut: the decision stands */
         return;
     case UP_PASSING:
-        give_done(up, rc, e);
+        wk_timer_stop(&up->task->job.pool->timers, &up->timer);
+        give_done(up, up->is_finishing ? 0 : rc, e);
         return;
     case UP_WAITING:
         break;
@@ -542,6 +548,30 @@ void wk_up_pause(struct wk_up *up)
 void wk_up_resume(struct wk_up *up)
 {
     if (up->xfer != NULL) {
+        uvcurl_resume(up->xfer);
+    }
+}
+
+static void finish_from_timer(struct wk_timer *t)
+{
+    struct wk_up *up = CONTAINER_OF(t, struct wk_up, timer);
+    struct err ok = {0};
+
+    uvcurl_cancel(up->xfer);
+    up->xfer = NULL;
+    give_done(up, 0, &ok);
+}
+
+void wk_up_finish(struct wk_up *up)
+{
+    REQUIRE(up->state == UP_PASSING);
+    if (up->is_finishing) {
+        return;
+    }
+    up->is_finishing = true;
+    if (up->xfer != NULL) { /* else it has ended already; without memory the idle timeout ends it */
+        (void)wk_timer_set(&up->task->job.pool->timers, &up->timer, clock_ms() + FINISH_GRACE_MS,
+                           finish_from_timer);
         uvcurl_resume(up->xfer);
     }
 }

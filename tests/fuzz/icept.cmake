@@ -1,5 +1,5 @@
 set(ICEPT_DIR ${CMAKE_SOURCE_DIR}/workers/icept)
-set(ICEPT_RULES ${CMAKE_SOURCE_DIR}/workers/wk_lex.c ${CMAKE_SOURCE_DIR}/workers/wk_scan.c ${CMAKE_SOURCE_DIR}/workers/wk_headers.c)
+set(ICEPT_RULES ${CMAKE_SOURCE_DIR}/workers/wk_lex.c ${CMAKE_SOURCE_DIR}/workers/wk_scan.c ${CMAKE_SOURCE_DIR}/workers/wk_headers.c ${CMAKE_SOURCE_DIR}/workers/wk_redact.c)
 cfd_fuzz(fuzz_wk_sse SOURCES fuzz/fuzz_wk_sse.c ${ICEPT_DIR}/wk_sse.c LINKS cfd_base)
 cfd_fuzz(fuzz_ic_args SOURCES fuzz/fuzz_ic_args.c ${ICEPT_DIR}/ic_args.c ${ICEPT_DIR}/ic_json.c ${ICEPT_DIR}/ic_json_text.c LINKS cfd_base)
 cfd_fuzz(fuzz_ic_request SOURCES fuzz/fuzz_ic_request.c ${ICEPT_DIR}/ic_request.c ${ICEPT_DIR}/ic_tools.c

@@ -13,6 +13,7 @@ struct wk_up {
     size_t at;
     bool has_head;
     bool is_paused;
+    bool is_finishing;
 };
 
 struct wk_sbx_call {
@@ -86,11 +87,22 @@ void fake_job_cancel(struct fake_job *f, int code)
 
 /* --- turns --- */
 
+static size_t body_length(const struct fake_answer *a)
+{
+    return a->body_n != 0 ? a->body_n : a->body != NULL ? strlen(a->body) : 0;
+}
+
+static bool is_idle(const struct wk_up *up)
+{
+    return up->is_paused || (up->answer->is_hanging && up->has_head && !up->is_finishing &&
+                             up->at == body_length(up->answer));
+}
+
 static void turn_model(struct wk_up *up)
 {
     struct fake_job *f = up->f;
     const char *body = up->answer->body != NULL ? up->answer->body : "";
-    size_t left = strlen(body) - up->at;
+    size_t left = body_length(up->answer) - up->at;
     size_t n = f->piece != 0 && f->piece < left ? f->piece : left;
 
     if (up->answer->status != 0 && !up->has_head) {
@@ -104,7 +116,7 @@ static void turn_model(struct wk_up *up)
                                             : "Content-Type: application/json\r\n"));
         return;
     }
-    if (up->answer->status != 0 && n > 0) {
+    if (up->answer->status != 0 && n > 0 && !up->is_finishing) {
         char *copy = malloc(n); /* the exact size, for the address sanitizer */
 
         REQUIRE(copy != NULL);
@@ -116,7 +128,7 @@ static void turn_model(struct wk_up *up)
     }
     struct wk_up_hooks hooks = up->hooks;
     struct err e = {0};
-    int rc = up->answer->rc;
+    int rc = up->is_finishing ? 0 : up->answer->rc;
 
     if (rc != 0) {
         (void)err_set(&e, rc, NULL);
@@ -191,7 +203,7 @@ bool fake_job_turn(struct fake_job *f)
         turn_sandbox(f->sbx);
         return true;
     }
-    if (f->up != NULL && !f->up->is_paused) {
+    if (f->up != NULL && !is_idle(f->up)) {
         turn_model(f->up);
         return true;
     }
@@ -335,6 +347,12 @@ void wk_up_pause(struct wk_up *up)
 
 void wk_up_resume(struct wk_up *up)
 {
+    up->is_paused = false;
+}
+
+void wk_up_finish(struct wk_up *up)
+{
+    up->is_finishing = true;
     up->is_paused = false;
 }
 

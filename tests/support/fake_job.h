@@ -14,6 +14,8 @@ struct fake_answer {
     const char *headers; /* NULL = by body: event stream or JSON */
     char *body;          /* owned, freed by the fake */
     int rc;              /* of on_done */
+    bool is_hanging;     /* the connection stays open after the body */
+    size_t body_n;       /* 0 = up to the NUL */
 };
 
 /* A sandbox call's outcome. Events are sent in the order of this struct. */

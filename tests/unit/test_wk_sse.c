@@ -5,7 +5,7 @@
 
 static const struct {
     const char *in;
-    const char *out; /* name|data; for each event */
+    const char *out; /* name|data; for each event, ! before one that is unfinished */
 } rows[] = {
     {"data: a\n\n", "|a;"},
     {"event: x\ndata: a\n\n", "x|a;"},
@@ -21,9 +21,10 @@ static const struct {
     {"\xEF\xBB\xBF"
      "data: a\n\n",
      "|a;"},
-    {"data: a", "|a;"}, /* a stream that ends without the blank line */
-    {"data: a\n", "|a;"},
-    {"data: a\r", "|a;"},
+    {"data: a", "!|a;"}, /* a stream that ends without the blank line */
+    {"data: a\n", "!|a;"},
+    {"data: a\r", "!|a;"},
+    {"data: a\n\ndata: b\ndata: c", "|a;!|b\nc;"},
     {"event: x", ""},
     {"unknown: a\n\n", ""},
     {"data: {\"a\":1}\n\ndata: [DONE]\n\n", "|{\"a\":1};|[DONE];"},
@@ -35,6 +36,7 @@ static void take_all(struct wk_sse *s, struct bytes *out)
     struct wk_sse_event ev;
 
     while (wk_sse_take(s, &ev) == 1) {
+        bytes_put_str(out, ev.is_unfinished ? "!" : "");
         bytes_put_sv(out, ev.name);
         bytes_put_char(out, '|');
         bytes_put_sv(out, ev.data);

@@ -3,6 +3,7 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include "ic_usage.h"
+#include "wk_redact.h"
 
 static void call_fini(struct ic_call *c)
 {
@@ -23,7 +24,7 @@ static void extras_fini(struct ic_loop *l)
     l->extra_count = 0;
 }
 
-struct ic_loop *ic_loop_new(const struct ic_request *req, uint32_t now_s)
+struct ic_loop *ic_loop_new(const struct ic_request *req, const struct cfg *cfg, uint32_t now_s)
 {
     struct ic_loop *l = mem_zalloc(sizeof(*l));
 
@@ -31,6 +32,7 @@ struct ic_loop *ic_loop_new(const struct ic_request *req, uint32_t now_s)
         return NULL;
     }
     l->req = req;
+    l->cfg = cfg;
     l->ops = req->surface == IC_CHAT ? &ic_chat_ops : &ic_responses_ops;
     l->now_s = now_s;
     bytes_init(&l->transcript, IC_TEXT_MAX);
@@ -131,25 +133,33 @@ void ic_loop_round_usage(struct ic_loop *l, uint64_t *ret_in, uint64_t *ret_out)
         icj_uint_or(icj_get(u, "output_tokens"), icj_uint_or(icj_get(u, "completion_tokens"), 0));
 }
 
-static void copy_text(struct icj v, char *dst, size_t cap)
+/* The text of a string without our keys, which are looked for before the text is cut. */
+static void copy_text(const struct ic_loop *l, struct icj v, char *dst, size_t cap)
 {
-    struct bytes tmp = {0};
+    struct bytes tmp = {.cap_max = IC_TEXT_MAX};
+    struct bytes clean = {.cap_max = IC_TEXT_MAX};
+    struct str_view text = icj_view(v, &tmp);
 
-    sv_copy(dst, cap, icj_view(v, &tmp));
+    if (wk_redact(l->cfg, text, &clean) == 0) {
+        sv_copy(dst, cap, sv_from(clean.p, clean.n));
+    }
     bytes_fini(&tmp);
+    bytes_fini(&clean);
 }
 
 int ic_loop_upstream_error(struct ic_loop *l, struct icj error, struct err *e)
 {
     char text[400] = "";
+    uint64_t status = icj_uint_or(icj_get(error, "code"), 0);
 
     if (error.type == ICJ_STRING) {
-        copy_text(error, text, sizeof(text));
+        copy_text(l, error, text, sizeof(text));
     } else {
-        copy_text(icj_get(error, "message"), text, sizeof(text));
-        copy_text(icj_get(error, "type"), l->fail.type, sizeof(l->fail.type));
-        copy_text(icj_get(error, "code"), l->fail.code, sizeof(l->fail.code));
+        copy_text(l, icj_get(error, "message"), text, sizeof(text));
+        copy_text(l, icj_get(error, "type"), l->fail.type, sizeof(l->fail.type));
+        copy_text(l, icj_get(error, "code"), l->fail.code, sizeof(l->fail.code));
     }
+    l->fail.status = status >= 400 && status < 600 ? (int)status : 0;
     return err_set(e, ERR_UPSTREAM_STATUS, "%s",
                    text[0] != '\0' ? text : "the model provider reported an error");
 }

@@ -105,10 +105,12 @@ struct ic_fail {
     struct err e;
     char type[64]; /* of the provider's error object, "" = the table's */
     char code[64];
+    int status; /* HTTP status the provider's error object names, 0 = none */
 };
 
 struct ic_loop {
     const struct ic_request *req; /* borrowed */
+    const struct cfg *cfg;        /* borrowed */
     const struct ic_ops *ops;
     struct wk_run run;
     struct ic_fail fail;
@@ -155,15 +157,16 @@ struct ic_loop {
     struct ic_extra extras[IC_EXTRAS_MAX]; /* further members of the streamed message */
 };
 
-struct ic_loop *ic_loop_new(const struct ic_request *req, uint32_t now_s); /* NULL: out of memory */
-void ic_loop_free(struct ic_loop *l);                                      /* accepts NULL */
+/* NULL: out of memory. */
+struct ic_loop *ic_loop_new(const struct ic_request *req, const struct cfg *cfg, uint32_t now_s);
+void ic_loop_free(struct ic_loop *l); /* accepts NULL */
 void ic_loop_round_begin(struct ic_loop *l);
 int ic_loop_rc(const struct ic_loop *l); /* first stuck error of any text */
 /* Tokens of the round into the sum; returns the round's output tokens. Also the input tokens. */
 void ic_loop_round_usage(struct ic_loop *l, uint64_t *ret_in, uint64_t *ret_out);
 
-/* Remembers a provider's error object ({"message","type","code"} or a string) as what went wrong.
- */
+/* Remembers a provider's error object ({"message","type","code"} or a string) as what went wrong,
+ * without the keys of ours that may be in it. */
 int ic_loop_upstream_error(struct ic_loop *l, struct icj error, struct err *e);
 
 unsigned ic_item_new(struct ic_loop *l); /* index, or IC_NONE */

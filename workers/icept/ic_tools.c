@@ -184,10 +184,12 @@ static int check_native(struct ic_request *r, struct icj tool, unsigned index, s
     }
     id = icj_view(c, &tmp);
     if (id.n == 0 || id.n > IC_CONTAINER_MAX || memchr(id.p, '\0', id.n) != NULL) {
+        int code = id.n > IC_CONTAINER_MAX ? ERR_STRING_TOO_LONG : ERR_INVALID;
+
         bytes_fini(&tmp);
-        return err_set_param(e, id.n == 0 ? ERR_INVALID : ERR_STRING_TOO_LONG, param,
-                             "Invalid '%s': expected a container id of 1 to %d characters, or "
-                             "{\"type\":\"auto\"}.",
+        return err_set_param(e, code, param,
+                             "Invalid '%s': expected a container id of 1 to %d characters without "
+                             "NUL, or {\"type\":\"auto\"}.",
                              param, IC_CONTAINER_MAX);
     }
     if (r->container[0] == '\0') {

@@ -13,6 +13,7 @@ static void icept_free(struct icept *x)
     ic_loop_free(x->loop);
     ic_request_fini(&x->req);
     wk_sse_fini(&x->sse);
+    bytes_fini(&x->clean);
     bytes_fini(&x->up_headers);
     bytes_fini(&x->up_body);
     bytes_fini(&x->path);
@@ -109,6 +110,9 @@ void icept_flush(struct icept *x)
     buf_unref(data);
 }
 
+#define JSON_TYPE "content-type: application/json\r\n"
+#define NO_RETRY  "x-should-retry: false\r\n"
+
 /* A provider's error inside an answer that began well: its own words with a real status. */
 static void send_upstream_error(struct icept *x)
 {
@@ -129,8 +133,9 @@ static void send_upstream_error(struct icept *x)
         wk_out_error(x->job, &f->e);
         return;
     }
-    struct wk_head head = {.status = info->http,
-                           .headers = SV_LIT("content-type: application/json\r\n"),
+    struct wk_head head = {.status = f->status != 0 ? f->status : info->http,
+                           .headers = x->loop->run.has_run ? SV_LIT(JSON_TYPE NO_RETRY)
+                                                           : SV_LIT(JSON_TYPE),
                            .length = data->n,
                            .stream = MSG_STREAM_NONE,
                            .processing_ms = processing_ms(x)};
@@ -147,7 +152,7 @@ static void answer_failure(struct icept *x)
     struct ic_loop *l = x->loop;
 
     if (!wk_out_is_started(x->job)) {
-        if (l->fail.type[0] != '\0' || l->fail.code[0] != '\0') {
+        if (l->fail.type[0] != '\0' || l->fail.code[0] != '\0' || l->fail.status != 0) {
             send_upstream_error(x);
         } else {
             wk_out_error(x->job, &l->fail.e);
@@ -369,7 +374,7 @@ static int prepare(struct icept *x, struct err *e)
         return rc;
     }
     if (set_path(x) != 0 ||
-        (x->loop = ic_loop_new(&x->req, (uint32_t)(clock_unix_ms() / 1000))) == NULL) {
+        (x->loop = ic_loop_new(&x->req, cfg, (uint32_t)(clock_unix_ms() / 1000))) == NULL) {
         return err_set(e, ERR_NOMEM, NULL);
     }
     set_scope(x);
@@ -393,6 +398,7 @@ void wk_icept_start(struct wk_job *job)
     x->job = job;
     wk_sse_init(&x->sse, ICEPT_UP_BODY_MAX);
     bytes_init(&x->up_body, ICEPT_UP_BODY_MAX);
+    bytes_init(&x->clean, IC_TEXT_MAX);
     ic_output_reset(&x->output);
     if (prepare(x, &e) != 0) {
         icept_fail(x, &e);

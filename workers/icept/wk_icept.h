@@ -27,6 +27,7 @@ struct icept {
     struct wk_up *up;
     struct wk_sse sse;
     struct wk_sse_event ev;  /* being delivered, while has_event */
+    struct bytes clean;      /* its data, when that was not good UTF-8 */
     struct bytes up_headers; /* what a client may see of them */
     struct bytes up_body;
     struct bytes path;

@@ -1,8 +1,10 @@
 /* wk_icept_model.c - the model calls of an intercepted request: body out, bytes in. */
 #include "base/clock.h"
 #include "base/metric.h"
+#include "ic_utf8.h"
 #include "wk_headers.h"
 #include "wk_icept.h"
+#include "wk_redact.h"
 
 static void finish_round(struct icept *x)
 {
@@ -45,15 +47,40 @@ static void need_sandbox(struct icept *x)
     }
 }
 
+/* The next event to deliver, with good UTF-8 for what is passed on as it came. 1, 0 or an error. */
+static int next_event(struct icept *x)
+{
+    struct icj v;
+    int rc;
+
+    if (x->has_event) {
+        return 1;
+    }
+    while ((rc = wk_sse_take(&x->sse, &x->ev)) == 1) {
+        if (x->ev.is_unfinished && !sv_eq(x->ev.data, SV_LIT("[DONE]")) &&
+            icj_parse(&v, x->ev.data, NULL) != 0) {
+            continue; /* the stream was cut here */
+        }
+        if (!ic_utf8_is_good(x->ev.data)) {
+            bytes_reset(&x->clean);
+            ic_utf8_put(&x->clean, x->ev.data);
+            x->ev.data = sv_from(x->clean.p, x->clean.n);
+        }
+        x->has_event = true;
+        return x->clean.rc != 0 ? x->clean.rc : 1;
+    }
+    return rc;
+}
+
 /* Delivers the events that are there. False when x is gone or must wait. */
 static bool deliver(struct icept *x)
 {
+    struct ic_loop *l = x->loop;
     struct err e = {0};
     int rc = 0;
 
-    while (x->has_event || (rc = wk_sse_take(&x->sse, &x->ev)) == 1) {
-        x->has_event = true;
-        rc = x->loop->ops->on_event(x->loop, x->ev, &e);
+    while (!l->is_over && (rc = next_event(x)) == 1) {
+        rc = l->ops->on_event(l, x->ev, &e);
         if (rc == 1) {
             icept_flush(x);
             need_sandbox(x);
@@ -71,17 +98,43 @@ static bool deliver(struct icept *x)
         icept_fail(x, &e);
         return false;
     }
+    if (l->is_over && x->up != NULL) { /* some providers keep the connection open */
+        wk_up_finish(x->up);
+    }
     icept_flush(x);
     return true;
+}
+
+/* The body as good UTF-8. */
+static int clean_body(struct icept *x)
+{
+    struct bytes good = {.cap_max = IC_TEXT_MAX};
+
+    if (ic_utf8_is_good(sv_from(x->up_body.p, x->up_body.n))) {
+        return 0;
+    }
+    ic_utf8_put(&good, sv_from(x->up_body.p, x->up_body.n));
+    if (good.rc != 0) {
+        int rc = good.rc;
+
+        bytes_fini(&good);
+        return rc;
+    }
+    good.cap_max = x->up_body.cap_max;
+    bytes_fini(&x->up_body);
+    x->up_body = good;
+    return 0;
 }
 
 static void take_object(struct icept *x)
 {
     struct icj root;
     struct err e = {0};
-    int rc = icj_parse(&root, sv_from(x->up_body.p, x->up_body.n), &e);
+    int rc = clean_body(x);
 
     if (rc != 0) {
+        (void)err_set(&e, rc, NULL);
+    } else if ((rc = icj_parse(&root, sv_from(x->up_body.p, x->up_body.n), &e)) != 0) {
         (void)err_set(&e, ERR_UPSTREAM_BAD, "the model provider's answer is not JSON");
     } else {
         rc = x->loop->ops->on_object(x->loop, root, &e);
@@ -137,6 +190,9 @@ static void on_data(void *ctx, struct str_view data)
     struct err e = {0};
     int rc;
 
+    if (x->loop->is_over) {
+        return;
+    }
     if (is_good(x->up_status) && x->req.is_stream && x->is_up_stream) {
         rc = wk_sse_push(&x->sse, data);
         if (rc == 0 && !x->is_opening) {
@@ -153,25 +209,62 @@ static void on_data(void *ctx, struct str_view data)
     }
 }
 
-/* The provider's own refusal reaches the client as it is, unless the answer has begun. */
-static void pass_refusal(struct icept *x)
+/* What the provider says about its refusal, without our keys. */
+static int redact_refusal(struct icept *x)
+{
+    struct bytes *const texts[] = {&x->up_headers, &x->up_body};
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct bytes clean = {.cap_max = IC_TEXT_MAX};
+        struct str_view text = sv_from(texts[i]->p, texts[i]->n);
+
+        if (!wk_redact_is_needed(x->job->cfg, text)) {
+            continue;
+        }
+        if (wk_redact(x->job->cfg, text, &clean) != 0) {
+            bytes_fini(&clean);
+            return ERR_NOMEM;
+        }
+        clean.cap_max = texts[i]->cap_max;
+        bytes_fini(texts[i]);
+        *texts[i] = clean;
+    }
+    return x->up_headers.rc;
+}
+
+/* The error of a refusal, for an answer that has begun or cannot be passed on as it is. */
+static void fail_refused(struct icept *x)
 {
     struct icj root = {ICJ_ABSENT, {NULL, 0}};
     struct err e = {0};
-    struct buf *data;
+
+    (void)icj_parse(&root, sv_from(x->up_body.p, x->up_body.n), NULL);
+    if (icj_is_set(icj_get(root, "error"))) {
+        (void)ic_loop_upstream_error(x->loop, icj_get(root, "error"), &e);
+    } else {
+        (void)err_set(&e, ERR_UPSTREAM_STATUS, "the model provider answered with status %d",
+                      x->up_status);
+    }
+    icept_fail(x, &e);
+}
+
+/* The provider's own refusal reaches the client as it is, unless the answer has begun. */
+static void pass_refusal(struct icept *x)
+{
+    struct err e = {0};
+    struct buf *data = NULL;
 
     if (wk_out_is_started(x->job)) {
-        (void)icj_parse(&root, sv_from(x->up_body.p, x->up_body.n), NULL);
-        (void)ic_loop_upstream_error(x->loop, icj_get(root, "error"), &e);
-        icept_fail(x, &e);
+        fail_refused(x);
         return;
     }
     if (x->loop->run.has_run) { /* SDKs would send the request, and so run the code, again */
         bytes_put_str(&x->up_headers, "x-should-retry: false\r\n");
     }
-    data = x->up_body.n > 0 ? buf_from_bytes(&x->up_body) : buf_copy("", 0);
-    if (data == NULL || x->up_headers.rc != 0) {
-        buf_unref(data);
+    if (clean_body(x) == 0 && redact_refusal(x) == 0) {
+        data = x->up_body.n > 0 ? buf_from_bytes(&x->up_body) : buf_copy("", 0);
+    }
+    if (data == NULL) {
         (void)err_set(&e, ERR_NOMEM, NULL);
         icept_fail(x, &e);
         return;
@@ -191,6 +284,22 @@ static void pass_refusal(struct icept *x)
     icept_end(x, MSG_OUTCOME_ERROR);
 }
 
+/* A stream was asked for, and something else came: an error object, or what nobody can use. */
+static void fail_not_a_stream(struct icept *x)
+{
+    struct icj root = {ICJ_ABSENT, {NULL, 0}};
+    struct err e = {0};
+
+    (void)icj_parse(&root, sv_from(x->up_body.p, x->up_body.n), NULL);
+    if (icj_is_set(icj_get(root, "error"))) {
+        (void)ic_loop_upstream_error(x->loop, icj_get(root, "error"), &e);
+    } else {
+        (void)err_set(&e, ERR_UPSTREAM_BAD,
+                      "the model provider did not answer with an event stream");
+    }
+    icept_fail(x, &e);
+}
+
 static void on_done(void *ctx, int rc, const struct err *e)
 {
     struct icept *x = ctx;
@@ -205,14 +314,19 @@ static void on_done(void *ctx, int rc, const struct err *e)
         icept_fail(x, &own);
         return;
     }
-    if (!is_good(x->up_status)) {
+    if (x->up_status >= 400 && x->up_status < 600) {
         pass_refusal(x);
         return;
     }
-    if (x->req.is_stream && !x->is_up_stream) {
-        (void)err_set(&own, ERR_UPSTREAM_BAD,
-                      "the model provider did not answer with an event stream");
+    if (!is_good(
+            x->up_status)) { /* nobody follows a redirect with our key, nor tells where it goes */
+        (void)err_set(&own, ERR_UPSTREAM_BAD, "the model provider answered with status %d",
+                      x->up_status);
         icept_fail(x, &own);
+        return;
+    }
+    if (x->req.is_stream && !x->is_up_stream) {
+        fail_not_a_stream(x);
         return;
     }
     x->is_up_done = true;

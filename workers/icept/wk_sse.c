@@ -27,6 +27,7 @@ void wk_sse_reset(struct wk_sse *s)
     s->is_lf_skipped = false;
     s->is_begun = false;
     s->has_data = false;
+    s->is_ended = false;
 }
 
 int wk_sse_push(struct wk_sse *s, struct str_view bytes)
@@ -41,7 +42,11 @@ int wk_sse_push(struct wk_sse *s, struct str_view bytes)
 
 int wk_sse_end(struct wk_sse *s)
 {
-    return wk_sse_push(s, SV_LIT("\n\n"));
+    int rc = wk_sse_push(s, (struct str_view){NULL, 0}); /* drops what was taken: `in` is final */
+
+    s->is_ended = true;
+    s->own_end = s->in.n;
+    return rc != 0 ? rc : wk_sse_push(s, SV_LIT("\n\n"));
 }
 
 /* The next complete line without its end; false when there is none yet. */
@@ -119,6 +124,7 @@ int wk_sse_take(struct wk_sse *s, struct wk_sse_event *ret)
         if (s->has_data) {
             ret->name = sv_from(s->name.p, s->name.n);
             ret->data = sv_from(s->data.p, s->data.n);
+            ret->is_unfinished = s->is_ended && s->at > s->own_end;
             /* the storage stays as it is until the next put */
             s->has_data = false;
             s->name.n = 0;

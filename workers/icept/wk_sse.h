@@ -23,12 +23,15 @@ struct wk_sse {
     bool is_begun;      /* a byte order mark is only skipped at the start */
     struct bytes data;  /* joined data of the current event */
     bool has_data;
+    bool is_ended;     /* by wk_sse_end */
+    size_t own_end;    /* then: where the stream's own bytes end in `in` */
     struct bytes name; /* of the current event */
 };
 
 struct wk_sse_event {
     struct str_view name; /* of the `event:` line, empty without one */
     struct str_view data;
+    bool is_unfinished; /* the stream ended before the blank line that ends an event */
 };
 
 void wk_sse_init(struct wk_sse *s, size_t max);
@@ -37,8 +40,9 @@ void wk_sse_reset(struct wk_sse *s); /* for a new stream */
 int wk_sse_push(struct wk_sse *s, struct str_view bytes);
 /* 1 with *ret, 0 when more bytes are needed, or a negative code. */
 int wk_sse_take(struct wk_sse *s, struct wk_sse_event *ret);
-/* The stream ended: what is left counts as complete lines and as an event (servers that omit the
- * last blank line). Take until 0 afterwards. */
+/* The stream ended: what is left counts as complete lines and as an event that is marked
+ * unfinished: a server that omits the last blank line, or an event that was cut. Take until 0
+ * afterwards. */
 int wk_sse_end(struct wk_sse *s);
 
 #endif
