@@ -74,7 +74,7 @@ static void responses_failure(void **state)
     (void)state;
     fe_sse_init(&s, MSG_STREAM_RESPONSES);
     for (size_t i = 0; i < sizeof(CREATED) - 1; i += 7) { /* cut anywhere */
-        pass(&s, CREATED + i, sizeof(CREATED) - 1 - i < 7 ? sizeof(CREATED) - 1 - i : 7, 0);
+        pass(&s, &CREATED[i], sizeof(CREATED) - 1 - i < 7 ? sizeof(CREATED) - 1 - i : 7, 0);
     }
     assert_true(fe_sse_is_at_boundary(&s));
     PASS(&s, DELTA, 0);
