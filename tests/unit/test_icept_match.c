@@ -76,6 +76,9 @@ static const char *replayed(const struct scenario *s)
 #define FC(args)                                                                                   \
     "{'type':'function_call','id':'fc_1','call_id':'call_1','name':'" TOOL "','arguments':'" args  \
     "'}"
+#define NAMED(n, args)                                                                             \
+    "{'type':'function_call','id':'fc_" n "','call_id':'call_" n "','name':'" TOOL                 \
+    "','arguments':'" args "'}"
 #define ARGS               "{\\'code\\':\\'x\\'}"
 #define ADDED(index, item) "{'type':'response.output_item.added'," index "'item':" item "}"
 #define DONE(index, item)  "{'type':'response.output_item.done'," index "'item':" item "}"
@@ -119,6 +122,17 @@ static void one_call_runs_once(void **state)
           COMPLETED("{'type':'function_call','id':'fc_9','name':'" TOOL "','arguments':'" ARGS
                     "'}")},
          "reasoning: function_call:call_1 function_call_output:call_1"},
+        /* ids made anew for every event */
+        {{CREATED, ADDED(AT(0), FC("")), DELTA(AT(0), ARGS), DONE(AT(0), NAMED("7", ARGS)),
+          COMPLETED(NAMED("8", ARGS))},
+         "function_call:call_1 function_call_output:call_1"},
+        {{CREATED, ADDED("", FC("")), DONE("", NAMED("7", ARGS)),
+          COMPLETED(REASONING "," NAMED("8", ARGS))},
+         "reasoning: function_call:call_1 function_call_output:call_1"},
+        {{CREATED, ADDED(AT(0), FC("")), DONE(AT(0), FC(ARGS)),
+          COMPLETED("{'type':'function_call','id':'fc_1','call_id':'call_9','name':'" TOOL
+                    "','arguments':'{ \\'code\\':\\'x\\'}'}")},
+         "function_call:call_1 function_call_output:call_1"},
         /* the same event twice, and added after done */
         {{CREATED, DONE(AT(0), FC(ARGS)), ADDED(AT(0), FC("")), ADDED(AT(3), FC("")),
           DELTA(AT(0), "zzz"), DONE(AT(2), FC(ARGS)), COMPLETED(FC(ARGS))},

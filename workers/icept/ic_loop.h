@@ -180,8 +180,8 @@ struct ic_slot *ic_slot_find(struct ic_loop *l, uint64_t index); /* the newest *
 struct ic_slot *ic_slot_find_id(struct ic_loop *l, struct icj id, bool is_unnumbered);
 /* Notes what the item is known by; what is known already stays. */
 void ic_slot_identify(struct ic_slot *s, struct icj item);
-/* The slot of a Responses item: by call_id, by id, by output_index, by being the only open one of
- * its type. `is_added`: of an added event, which may begin another item at the same index. */
+/* The slot of a Responses item: by call_id, by id, by output_index; unless `is_added`, also the
+ * open one there whatever its ids are. */
 struct ic_slot *ic_slot_of_item(struct ic_loop *l, uint64_t index, struct icj item, bool is_added);
 /* The slot an event about a part of an item belongs to. */
 struct ic_slot *ic_slot_of_event(struct ic_loop *l, struct icj event, struct icj type);

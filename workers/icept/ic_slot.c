@@ -76,22 +76,6 @@ static void note(struct bytes *known, struct icj v)
     }
 }
 
-static bool is_text(const struct bytes *known, struct icj v)
-{
-    struct bytes tmp = {0};
-    bool is_same = known->n > 0 && v.type == ICJ_STRING &&
-                   sv_eq(icj_view(v, &tmp), sv_from(known->p, known->n));
-
-    bytes_fini(&tmp);
-    return is_same;
-}
-
-/* Both known, and not the same. */
-static bool is_other(const struct bytes *known, struct icj v)
-{
-    return known->n > 0 && v.type == ICJ_STRING && v.raw.n > 2 && !is_text(known, v);
-}
-
 static void type_of(struct icj item, char *dst, size_t cap)
 {
     struct bytes tmp = {0};
@@ -112,31 +96,62 @@ void ic_slot_identify(struct ic_slot *s, struct icj item)
 
 /* What an item is looked for by. */
 struct probe {
-    struct icj id;
-    struct icj call_id;
-    struct icj name;
+    struct str_view id;
+    struct str_view call_id;
+    struct str_view name;
+    struct str_view args;
     char type[32];
+    struct bytes text[4]; /* what had to be decoded */
 };
 
-static struct probe probe_of(struct icj item)
+static void probe_init(struct probe *p, struct icj item)
 {
-    struct probe p = {.id = icj_get(item, "id"),
-                      .call_id = icj_get(item, "call_id"),
-                      .name = icj_get(item, "name")};
-
-    type_of(item, p.type, sizeof(p.type));
-    return p;
+    memset(p, 0, sizeof(*p));
+    p->id = icj_view(icj_get(item, "id"), &p->text[0]);
+    p->call_id = icj_view(icj_get(item, "call_id"), &p->text[1]);
+    p->name = icj_view(icj_get(item, "name"), &p->text[2]);
+    p->args = ic_args_view(icj_get(item, "arguments"), &p->text[3]);
+    type_of(item, p->type, sizeof(p->type));
 }
 
-static bool is_type(const struct ic_slot *s, const struct probe *p)
+static void probe_fini(struct probe *p)
 {
-    return s->type[0] == '\0' || p->type[0] == '\0' || strcmp(s->type, p->type) == 0;
+    for (unsigned i = 0; i < 4; i++) {
+        bytes_fini(&p->text[i]);
+    }
+}
+
+static bool is_same(const struct bytes *known, struct str_view v)
+{
+    return v.n > 0 && sv_eq(v, sv_from(known->p, known->n));
+}
+
+/* Both known, and not the same. */
+static bool is_other(const struct bytes *known, struct str_view v)
+{
+    return known->n > 0 && v.n > 0 && !is_same(known, v);
+}
+
+static bool is_kind(const struct ic_slot *s, const struct probe *p)
+{
+    return (s->type[0] == '\0' || p->type[0] == '\0' || strcmp(s->type, p->type) == 0) &&
+           !is_other(&s->name, p->name);
+}
+
+static bool has_call_id(const struct ic_slot *s, const struct probe *p)
+{
+    return is_same(&s->call_id, p->call_id) && is_kind(s, p);
+}
+
+static bool has_id(const struct ic_slot *s, const struct probe *p)
+{
+    return is_same(&s->id, p->id) && is_kind(s, p) && !is_other(&s->call_id, p->call_id);
 }
 
 /* Could it be the same although nothing says so? */
 static bool is_possible(const struct ic_slot *s, const struct probe *p)
 {
-    return is_type(s, p) && !is_other(&s->call_id, p->call_id) && !is_other(&s->name, p->name);
+    return is_kind(s, p) && !is_other(&s->call_id, p->call_id);
 }
 
 /* --- finding --- */
@@ -153,48 +168,67 @@ struct ic_slot *ic_slot_find(struct ic_loop *l, uint64_t index)
 
 struct ic_slot *ic_slot_find_id(struct ic_loop *l, struct icj id, bool is_unnumbered)
 {
-    for (unsigned i = l->slot_count; i > 0; i--) {
+    struct bytes tmp = {0};
+    struct str_view v = icj_view(id, &tmp);
+    struct ic_slot *found = NULL;
+
+    for (unsigned i = l->slot_count; i > 0 && found == NULL; i--) {
         struct ic_slot *s = &l->slots[i - 1];
 
-        if ((!is_unnumbered || s->index == IC_NO_INDEX) && is_text(&s->id, id)) {
-            return s;
+        if ((!is_unnumbered || s->index == IC_NO_INDEX) && is_same(&s->id, v)) {
+            found = s;
         }
     }
-    return NULL;
+    bytes_fini(&tmp);
+    return found;
+}
+
+typedef bool slot_test(const struct ic_slot *s, const struct probe *p, uint64_t index);
+
+static bool by_call_id(const struct ic_slot *s, const struct probe *p, uint64_t index)
+{
+    (void)index;
+    return has_call_id(s, p);
+}
+
+static bool by_id(const struct ic_slot *s, const struct probe *p, uint64_t index)
+{
+    (void)index;
+    return has_id(s, p);
+}
+
+/* Told again under the same index. */
+static bool by_index(const struct ic_slot *s, const struct probe *p, uint64_t index)
+{
+    return index != IC_NO_INDEX && s->index == index && is_possible(s, p) &&
+           !is_other(&s->id, p->id);
+}
+
+/* The end of what is open there, though its ids were made anew. */
+static bool by_open(const struct ic_slot *s, const struct probe *p, uint64_t index)
+{
+    return !s->is_done && is_kind(s, p) && (index == IC_NO_INDEX || s->index == index);
+}
+
+static bool by_open_alike(const struct ic_slot *s, const struct probe *p, uint64_t index)
+{
+    return by_open(s, p, index) && is_possible(s, p) && !is_other(&s->id, p->id);
 }
 
 struct ic_slot *ic_slot_of_item(struct ic_loop *l, uint64_t index, struct icj item, bool is_added)
 {
-    struct probe p = probe_of(item);
-    struct ic_slot *s;
+    static slot_test *const tests[] = {by_call_id, by_id, by_index, by_open_alike, by_open};
+    struct ic_slot *found = NULL;
+    struct probe p;
 
-    for (unsigned i = l->slot_count; i > 0; i--) {
-        s = &l->slots[i - 1];
-        if (is_type(s, &p) && is_text(&s->call_id, p.call_id)) {
-            return s;
+    probe_init(&p, item);
+    for (unsigned t = 0; t < (is_added ? 3 : 5) && found == NULL; t++) {
+        for (unsigned i = l->slot_count; i > 0 && found == NULL; i--) {
+            found = tests[t](&l->slots[i - 1], &p, index) ? &l->slots[i - 1] : NULL;
         }
     }
-    for (unsigned i = l->slot_count; i > 0; i--) {
-        s = &l->slots[i - 1];
-        if (is_text(&s->id, p.id) && is_type(s, &p) && !is_other(&s->call_id, p.call_id)) {
-            return s;
-        }
-    }
-    for (unsigned i = l->slot_count; index != IC_NO_INDEX && i > 0; i--) {
-        s = &l->slots[i -
-                      1]; /* an id may be made anew for the item that is open, not for another */
-        if (s->index == index && is_possible(s, &p) &&
-            !((is_added || s->is_done) && is_other(&s->id, p.id))) {
-            return s;
-        }
-    }
-    for (unsigned i = 0; index == IC_NO_INDEX && !is_added && i < l->slot_count; i++) {
-        s = &l->slots[i];
-        if (!s->is_done && is_possible(s, &p) && !is_other(&s->id, p.id)) {
-            return s;
-        }
-    }
-    return NULL;
+    probe_fini(&p);
+    return found;
 }
 
 /* Type of the items that an event without item_id and output_index can be about. */
@@ -243,28 +277,36 @@ struct ic_slot *ic_slot_of_event(struct ic_loop *l, struct icj event, struct icj
 
 /* --- the final output --- */
 
-enum match { BY_CALL_ID, BY_ID, BY_POSITION, BY_ORDER, MATCHES };
-
-static bool fits(const struct ic_slot *s, const struct probe *p, uint64_t at, enum match how)
+static bool at_position(const struct ic_slot *s, const struct probe *p, uint64_t at)
 {
-    switch (how) {
-    case BY_CALL_ID:
-        return is_type(s, p) && is_text(&s->call_id, p->call_id);
-    case BY_ID:
-        return is_text(&s->id, p->id) && is_type(s, p) && !is_other(&s->call_id, p->call_id);
-    case BY_POSITION:
-        return s->index == at && is_possible(s, p);
-    case BY_ORDER:
-        return is_possible(s, p);
-    case MATCHES:
-        break;
-    }
-    return false;
+    return s->index == at && is_possible(s, p);
 }
+
+static bool in_order(const struct ic_slot *s, const struct probe *p, uint64_t at)
+{
+    (void)at;
+    return is_possible(s, p);
+}
+
+/* A call that was given another call_id: known by its item's id, or by asking for the same. */
+static bool by_content(const struct ic_slot *s, const struct probe *p, uint64_t at)
+{
+    struct bytes tmp = {.cap_max = s->raw.n + 64};
+    bool is_alike = is_kind(s, p) && s->call_id.n > 0 &&
+                    ((s->index == at && is_same(&s->id, p->id)) ||
+                     sv_eq(p->args, ic_args_view(icj_get(ic_slot_raw(s), "arguments"), &tmp)));
+
+    bytes_fini(&tmp);
+    return is_alike;
+}
+
+static slot_test *const final_tests[] = {by_call_id, by_id, at_position, in_order, by_content};
+
+#define FINAL_TESTS (sizeof(final_tests) / sizeof(final_tests[0]))
 
 /* One way of matching for all items, so that a weaker one takes nothing from a stronger. Looking
  * goes on where the last item was found: in the usual case at once. */
-static void match_all(struct ic_loop *l, struct icj output, unsigned count, enum match how)
+static void match_all(struct ic_loop *l, struct icj output, unsigned count, slot_test *test)
 {
     struct icj_iter it = icj_iter(output);
     struct icj item;
@@ -273,19 +315,20 @@ static void match_all(struct ic_loop *l, struct icj output, unsigned count, enum
     for (uint64_t at = 0; icj_next(&it, &item); at++) {
         struct probe p;
 
-        if (item.type != ICJ_OBJECT || (how != BY_CALL_ID && ic_slot_at_final(l, at) != NULL)) {
+        if (item.type != ICJ_OBJECT || ic_slot_at_final(l, at) != NULL) {
             continue;
         }
-        p = probe_of(item);
+        probe_init(&p, item);
         for (unsigned i = 0; i < count; i++) {
             struct ic_slot *s = &l->slots[(from + i) % count];
 
-            if (s->final_at == IC_NO_INDEX && fits(s, &p, at, how)) {
+            if (s->final_at == IC_NO_INDEX && test(s, &p, at)) {
                 s->final_at = at;
                 from = (from + i + 1) % count;
                 break;
             }
         }
+        probe_fini(&p);
     }
 }
 
@@ -296,8 +339,8 @@ void ic_slots_match_final(struct ic_loop *l, struct icj output)
             return; /* done, and delivered again now that the sandbox is open */
         }
     }
-    for (unsigned how = 0; how < MATCHES && l->slot_count > 0; how++) {
-        match_all(l, output, l->slot_count, (enum match)how);
+    for (unsigned i = 0; i < FINAL_TESTS && l->slot_count > 0; i++) {
+        match_all(l, output, l->slot_count, final_tests[i]);
     }
 }
 
