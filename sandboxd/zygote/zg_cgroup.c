@@ -95,17 +95,27 @@ static bool mount_point(const char *controller, char *ret, size_t cap)
     return false;
 }
 
+/* "cofferdam-NAMESPACE-": process ids mean something only inside their own pid namespace. */
+static void prefix_make(char *ret, size_t cap)
+{
+    struct stat st;
+
+    (void)snprintf(ret, cap, PREFIX "%lx-",
+                   stat("/proc/self/ns/pid", &st) == 0 ? (unsigned long)st.st_ino : 0UL);
+}
+
 /* Removes groups whose zygote is dead, with the slots in them. */
 static void stale_sweep(const char *parent)
 {
+    char prefix[64];
     DIR *d = opendir(parent);
     struct dirent *ent;
     struct dirent *sub;
 
+    prefix_make(prefix, sizeof(prefix));
     while (d != NULL && (ent = readdir(d)) != NULL) {
-        long pid = strncmp(ent->d_name, PREFIX, sizeof(PREFIX) - 1) == 0
-                       ? strtol(ent->d_name + sizeof(PREFIX) - 1, NULL, 10)
-                       : 0;
+        size_t n = strlen(prefix);
+        long pid = strncmp(ent->d_name, prefix, n) == 0 ? strtol(ent->d_name + n, NULL, 10) : 0;
 
         if (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH) {
             continue;
@@ -130,7 +140,10 @@ static void stale_sweep(const char *parent)
 
 static int base_open(struct zg_cgroups *g, unsigned kind, const char *parent)
 {
-    if (snprintf(g->path[kind], sizeof(g->path[kind]), "%s/" PREFIX "%d", parent, getpid()) >=
+    char prefix[64];
+
+    prefix_make(prefix, sizeof(prefix));
+    if (snprintf(g->path[kind], sizeof(g->path[kind]), "%s/%s%d", parent, prefix, getpid()) >=
         (int)sizeof(g->path[kind])) {
         errno = ENAMETOOLONG;
         return -1;

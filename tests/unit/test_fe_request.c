@@ -43,7 +43,7 @@ static struct msg_body_HEAD head(uint8_t stream, uint64_t length)
 
 static bool has_end(struct rig *r)
 {
-    return rig_has(r, "0\r\n\r\n");
+    return rig_has(r, "\r\n0\r\n\r\n"); /* a line of its own: a header may end in 0 too */
 }
 
 static bool has_ok(struct rig *r)
