@@ -206,6 +206,9 @@ static void two_calls_run_twice(void **state)
 static void the_item_wins(void **state)
 {
     static const char *const rows[][EVENTS_MAX] = {
+        /* twice something else, once nothing at all */
+        {CREATED, ADDED(AT(0), FC("")), DELTA(AT(0), "{\\'code\\':\\'long one\\'}"),
+         ARGS_DONE(AT(0), "null"), ARGS_DONE(AT(0), "7"), DONE(AT(0), FC(ARGS)), COMPLETED("")},
         {CREATED, ADDED(AT(0), FC("")), DELTA(AT(0), "{\\'code\\':\\'long one\\'}"),
          ARGS_DONE(AT(0), "{\\'code\\':\\'other\\'}"), DONE(AT(0), FC(ARGS)), COMPLETED("")},
         {CREATED, ADDED(AT(0), FC("")), DELTA(AT(0), "{\\'code\\':\\'a"), DONE(AT(0), FC(ARGS)),

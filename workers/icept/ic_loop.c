@@ -239,7 +239,7 @@ void ic_call_replace(struct ic_call *c, struct str_view whole)
     bytes_reset(&c->args);
     ic_args_init(&c->dec);
     ic_call_feed(c, whole);
-    if (c->code_sent > 0 &&
+    if (!c->is_code_replaced && c->code_sent > 0 &&
         !sv_starts(sv_from(c->code.p, c->code.n), sv_from(old.p, c->code_sent))) {
         c->is_code_replaced = true;
     }
