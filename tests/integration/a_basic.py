@@ -1,7 +1,10 @@
 """The main path over plain HTTP: answers, items, streaming, pass-through, models, direct sandboxes, errors."""
 import json
 import os
+import socket
 import sys
+import threading
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -434,6 +437,158 @@ class Sandboxes(unittest.TestCase):
             status, _, r = GW.request("POST", "/v1/sandboxes/run", body)
             self.assertEqual(status, 400, (body, r))
             self.assertEqual(r["error"]["param"], param)
+
+
+class RawModel:
+    """A provider that answers with the bytes it is given, one entry a request; None after them = stay connected."""
+
+    def __init__(self):
+        self.sock = socket.create_server(("127.0.0.1", 0))
+        self.url = "http://127.0.0.1:%d" % self.sock.getsockname()[1]
+        self.answers, self.bodies, self.open = [], [], []
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                conn = self.sock.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(conn,), daemon=True).start()
+
+    def serve(self, conn):
+        data = b""
+        while True:
+            while b"\r\n\r\n" not in data:
+                more = conn.recv(65536)
+                if not more:
+                    conn.close()
+                    return
+                data += more
+            head, data = data.split(b"\r\n\r\n", 1)
+            n = int(next(h.split(b":")[1] for h in head.split(b"\r\n") if h.lower().startswith(b"content-length:")))
+            while len(data) < n:
+                data += conn.recv(65536)
+            self.bodies.append(json.loads(data[:n]))
+            data = data[n:]
+            answer, stays_open = self.answers.pop(0)
+            conn.sendall(answer)
+            if stays_open:
+                self.open.append(conn)
+            elif b"content-length" not in answer.split(b"\r\n\r\n")[0].lower():
+                conn.close()
+                return
+
+    def will(self, *answers):
+        self.answers, self.bodies = list(answers), []
+
+    def stop(self):
+        self.sock.close()
+        for conn in self.open:
+            conn.close()
+
+    @staticmethod
+    def stream(events, stays_open=False):
+        body = b"".join(b"data: " + (e if isinstance(e, bytes) else json.dumps(e).encode()) + b"\n\n" for e in events)
+        return b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + body, stays_open
+
+    @staticmethod
+    def whole(status, obj, headers=b""):
+        body = obj if isinstance(obj, bytes) else json.dumps(obj).encode()
+        return (b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n"
+                % (status, headers, len(body)) + body, False)
+
+
+class OddProviders(unittest.TestCase):
+    """Providers that number, end and refuse in their own way; a gateway of their own that waits 20 s for a silent one."""
+
+    NAME = "litellm_code_execution"
+    CODE = "n = open('/mnt/data/n', 'a'); n.write('x'); n.close(); print(len(open('/mnt/data/n').read()))"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.model = RawModel()
+        cls.gw = Gateway(model=cls.model, num_retries=0, extra="  upstream: {idle_timeout_ms: 20000}\n").start()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.gw.__exit__(None, None, None)
+        cls.model.stop()
+
+    def ask(self, stream=True, chat=False):
+        body = {"model": "scripted", "tools": CI, "stream": stream, "include": ["code_interpreter_call.outputs"]}
+        body.update({"messages": [{"role": "user", "content": "x"}]} if chat else {"input": "x"})
+        return self.gw.request("POST", "/v1/chat/completions" if chat else "/v1/responses", body)
+
+    def call_item(self, arguments):
+        return {"id": "fc_1", "type": "function_call", "status": "completed", "call_id": "call_1", "name": self.NAME,
+                "arguments": arguments}
+
+    def final(self, *items):
+        return {"type": "response.completed", "response": {"id": "resp_1", "status": "completed", "output": list(items)}}
+
+    def bye(self, stays_open=False):
+        item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
+                "content": [{"type": "output_text", "text": "bye", "annotations": []}]}
+        return RawModel.stream([self.final(item)], stays_open)
+
+    def test_one_call_runs_once(self):
+        args = json.dumps({"code": self.CODE})
+        reasoning = {"id": "rs_1", "type": "reasoning", "summary": []}
+        for where, last in (({"output_index": 1}, []), ({"output_index": 0}, [reasoning]), ({}, []),
+                            ({"output_index": -1}, [])):
+            events = [{"type": "response.created", "response": {"id": "resp_1"}},
+                      {"type": "response.output_item.added", "item": self.call_item(""), **where},
+                      {"type": "response.function_call_arguments.delta", "item_id": "fc_1", "delta": args, **where},
+                      {"type": "response.output_item.done", "item": self.call_item(args), **where},
+                      self.final(*last, self.call_item(args))]
+            self.model.will(RawModel.stream(events), self.bye())
+            status, _, raw = self.ask()
+            self.assertEqual(status, 200, raw)
+            events = [p for _, p in sse(raw)]
+            final = events[-1]["response"]
+            self.assertEqual([o["logs"] for c in calls(final) for o in c["outputs"]], ["1\n"], where)
+            self.assertNotIn(b"function_call_arguments", raw)
+            self.assertEqual(len(self.model.bodies[1]["input"]), 3 + len(last), where)
+
+    def test_connection_that_stays_open(self):
+        args = json.dumps({"code": "print(1)"})
+        chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+        call = [{"index": 0, "id": "a", "function": {"name": self.NAME, "arguments": args}}]
+        for chat in (False, True):
+            if chat:
+                first = RawModel.stream([{**chunk, "choices": [{"index": 0, "delta": {"tool_calls": call}}]},
+                                         b"[DONE]"], True)
+                last = RawModel.stream([{**chunk, "choices": [{"index": 0, "delta": {"content": "bye"}}]}, b"[DONE]",
+                                        b"garbage"], True)
+            else:
+                first, last = RawModel.stream([self.final(self.call_item(args))], True), self.bye(True)
+            self.model.will(first, last)
+            start = time.monotonic()
+            status, _, raw = self.ask(chat=chat)
+            self.assertEqual(status, 200, raw)
+            self.assertIn(b"bye", raw)
+            self.assertLess(time.monotonic() - start, 15, "waited for a provider that had said everything")
+
+    def test_refusals(self):
+        refusal = {"error": {"message": "bad key " + UPSTREAM_KEY, "type": "t", "code": "c"}}
+        for chat in (False, True):
+            for stream in (False, True):
+                for status, want in ((401, 401), (200, 502)):
+                    self.model.will(RawModel.whole(status, refusal))
+                    got, _, body = self.ask(stream, chat)
+                    self.assertEqual((got, body["error"]["message"]), (want, "bad key [redacted]"))
+                self.model.will(RawModel.whole(307, b"", b"Location: http://127.0.0.1:9/\r\n"))
+                got, headers, body = self.ask(stream, chat)
+                self.assertEqual((got, body["error"]["code"]), (502, "upstream_invalid_response"))
+                self.assertNotIn("location", headers)
+
+    def test_text_that_is_not_utf8(self):
+        body = (b'{"id":"r","output":[{"type":"message","id":"m","role":"assistant","status":"completed","content":'
+                b'[{"type":"output_text","text":"a\xff\xc3","annotations":[]}]}]}')
+        self.model.will(RawModel.whole(200, body))
+        status, _, answer = self.ask(stream=False)
+        self.assertEqual((status, texts(answer)), (200, ["a\ufffd\ufffd"]))
 
 
 if __name__ == "__main__":
