@@ -225,14 +225,16 @@ static void why_set(struct sb_box *b, int status, bool is_oom)
     } else if (b->is_killed_for_time) {
         (void)snprintf(b->why, sizeof(b->why),
                        b->stop == SB_LOCAL_STOP_TIME
-                           ? "killed after %u s: time limit, and it did not stop when interrupted"
+                           ? "killed after %g s: time limit, and it did not stop when interrupted"
                            : "killed: it did not stop when interrupted",
-                       b->timeout_ms / 1000);
+                       (double)b->timeout_ms / 1000);
         return;
     } else if (is_oom && sig == SIGKILL) {
         (void)snprintf(b->why, sizeof(b->why), "out of memory: more than %llu MiB",
                        (unsigned long long)(b->p->cfg->local_memory_bytes >> 20));
         return;
+    } else if (sig == SIGSYS) {
+        what = "killed: it made a system call that is forbidden in a sandbox";
     } else if (b->zygote->is_dead) {
         what = "the process that holds the local sandboxes ended";
     } else if (sig == SIGSEGV || sig == SIGBUS || sig == SIGILL || sig == SIGFPE ||

@@ -245,7 +245,8 @@ static bool on_run_end(struct sb_box *b, struct str_view data)
     }
     b->is_truncated = b->is_truncated || (end.flags & ZYP_END_TRUNCATED) != 0;
     if (b->stop == SB_LOCAL_STOP_TIME) {
-        (void)err_set(&e, ERR_DEADLINE, "stopped after %u s: time limit", b->timeout_ms / 1000);
+        (void)err_set(&e, ERR_DEADLINE, "stopped after %g s: time limit",
+                      (double)b->timeout_ms / 1000);
         sb_local_run_finish(b, SB_END_TIMEOUT, &e);
     } else if (b->stop == SB_LOCAL_STOP_INTERRUPT) {
         (void)err_set(&e, ERR_CANCELLED, "interrupted");

@@ -226,9 +226,10 @@ static void on_ready(struct sb_local_zygote *z, const struct zyp_ctl *m)
     (void)uv_timer_stop(&z->limit);
     LOG(CHILD_START, NULL, KV_S("name", "zygote"), KV_I("pid", z->pid),
         KV_U("ms", clock_ms() - z->started_ms),
-        KV_S("memory", (z->has & ZYP_HAS_CGROUP_MEMORY) != 0 ? "cgroup" : "rlimit"),
+        KV_S("memory", (z->has & ZYP_HAS_CGROUP_MEMORY) != 0 ? "cgroup" : "watch"),
         KV_S("pids", (z->has & ZYP_HAS_CGROUP_PIDS) != 0 ? "cgroup" : "rlimit"),
-        KV_S("uids", (z->has & ZYP_HAS_DISTINCT_UIDS) != 0 ? "distinct" : "shared"));
+        KV_S("uids", (z->has & ZYP_HAS_DISTINCT_UIDS) != 0 ? "distinct" : "shared"),
+        KV_S("landlock", (z->has & ZYP_HAS_LANDLOCK) != 0 ? "yes" : "no"));
     sb_local_serve_soon(z->p, 0);
 }
 

@@ -12,14 +12,17 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "sb_zygote_proto.h"
 #include "zg_check.h"
+#include "zg_landlock.h"
 #include "zg_mem.h"
 #include "zg_python.h"
 #include "zg_spawn.h"
 #include "zg_tid.h"
+#include "zg_watch.h"
 
 #define DROP_RETRY_MS 20
 
@@ -177,9 +180,10 @@ static int start(const struct zg_opts *o, struct zg_err *e)
     zoo.jail.opts = o;
     zoo.jail.life_fd = life[0];
     zoo.jail.life_write_fd = life[1];
+    zoo.jail.landlock_abi = zg_landlock_abi();
     if (zg_ns_enter(&zoo.uids, e) != 0 || zg_root_enter(o, e) != 0 ||
-        zg_seccomp_build(&zoo.jail.filter, e) != 0 || zg_python_init(on_notice, e) != 0 ||
-        zg_root_seal(e) != 0) {
+        zg_seccomp_build(&zoo.jail.filter, o->is_trace, e) != 0 ||
+        zg_python_init(on_notice, e) != 0 || zg_root_seal(e) != 0) {
         return -1;
     }
     if (thread_count() != 1) {
@@ -188,6 +192,7 @@ static int start(const struct zg_opts *o, struct zg_err *e)
     }
     zg_mem_seal();
     (void)zg_mem_collapse();
+    zg_watch_init();
     zoo.jail.data_bytes = data_bytes() + o->memory_bytes;
     return zg_spawn_prepare(&zoo, e);
 }
@@ -252,10 +257,38 @@ static void ready_send(void)
     ctl_send(&(struct zyp_ctl){.type = ZYP_CTL_READY,
                                .num = (g->has[ZG_CGROUP_MEMORY] ? (int)ZYP_HAS_CGROUP_MEMORY : 0) |
                                       (g->has[ZG_CGROUP_PIDS] ? (int)ZYP_HAS_CGROUP_PIDS : 0) |
-                                      (zoo.uids.count > 1 ? (int)ZYP_HAS_DISTINCT_UIDS : 0),
+                                      (zoo.uids.count > 1 ? (int)ZYP_HAS_DISTINCT_UIDS : 0) |
+                                      (zoo.jail.landlock_abi > 0 ? (int)ZYP_HAS_LANDLOCK : 0),
                                .text = text,
                                .text_len = n},
              NULL, 0);
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* Looks at the sandboxes' memory when nothing else limits it; with many of them less often, so that
+ * it takes a twentieth of a processor at most. Milliseconds until the next look, -1 = none. */
+static int memory_watch(void)
+{
+    static uint64_t next_ms;
+    uint64_t now = now_ms();
+
+    if (zoo.groups.has[ZG_CGROUP_MEMORY] || zoo.live_count == 0) {
+        return -1;
+    }
+    if (now >= next_ms) {
+        zg_watch(&zoo, zoo.jail.opts->memory_bytes);
+        uint64_t took = now_ms() - now;
+
+        next_ms = now + (took * 20 > ZG_WATCH_MS ? took * 20 : ZG_WATCH_MS);
+    }
+    return (int)(next_ms - now);
 }
 
 static void loop(int signals)
@@ -265,7 +298,8 @@ static void loop(int signals)
     struct zg_err e;
 
     for (;;) {
-        int timeout = zoo.dropping_count > 0 ? DROP_RETRY_MS : zoo.next < 0 ? 0 : -1;
+        int watch = memory_watch();
+        int timeout = zoo.dropping_count > 0 ? DROP_RETRY_MS : zoo.next < 0 ? 0 : watch;
         int rc = poll(fds, 2, timeout);
 
         if (rc > 0 && (fds[1].revents & POLLIN) != 0 &&

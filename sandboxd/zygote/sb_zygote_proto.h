@@ -75,6 +75,7 @@ enum zyp_frame_type {
 #define ZYP_HAS_CGROUP_MEMORY 1U
 #define ZYP_HAS_CGROUP_PIDS   2U
 #define ZYP_HAS_DISTINCT_UIDS 4U
+#define ZYP_HAS_LANDLOCK      8U
 
 #define ZYP_END_TRUNCATED 1U /* the child dropped output past its cap */
 

@@ -43,7 +43,7 @@ static int steps_print(const char *failure)
 static void groups_print(const struct zg_cgroups *g)
 {
     static const char *const names[] = {"memory-limit", "process-limit", "cpu-limit"};
-    static const char *const without[] = {"rlimits only", "rlimits only", "none"};
+    static const char *const without[] = {"rlimits and a watch", "rlimits only", "none"};
     char detail[512];
 
     for (unsigned k = 0; k < ZG_CGROUP_KINDS; k++) {
@@ -132,6 +132,9 @@ int zg_check_run(struct zg_zoo *z)
              z->uids.count > 1
                  ? "each sandbox has a host uid of its own"
                  : "all sandboxes run as the caller's uid (start as root to change that)");
+    (void)snprintf(text, sizeof(text), "version %d", z->jail.landlock_abi);
+    line_put("landlock-kernel", z->jail.landlock_abi > 0,
+             z->jail.landlock_abi > 0 ? text : "the kernel has none; the other walls stand");
     groups_print(&z->groups);
     (void)close(s.stream);
     (void)kill(s.pid, SIGKILL);

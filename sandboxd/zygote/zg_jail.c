@@ -17,6 +17,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "zg_landlock.h"
+
 struct child {
     const struct zg_jail *jail;
     unsigned host_id;
@@ -72,6 +74,9 @@ static int names_step(struct child *c)
 {
     if (unshare(CLONE_NEWCGROUP) != 0) {
         return failed(c, "cgroup namespace");
+    }
+    if (setsid() < 0) { /* kill(0, ...) reaches a process group across pid namespaces */
+        return failed(c, "setsid");
     }
     return sethostname("sandbox", 7);
 }
@@ -198,6 +203,11 @@ static int privs_step(struct child *c)
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
+static int landlock_step(struct child *c)
+{
+    return c->jail->landlock_abi == 0 ? 0 : zg_landlock_enter(c->jail->landlock_abi);
+}
+
 static int seccomp_step(struct child *c)
 {
     return zg_seccomp_load(&c->jail->filter);
@@ -229,7 +239,8 @@ static const struct {
     {"capabilities", "all sets empty, bounding set dropped", caps_step},
     {"no-new-privs", "set-uid programs gain nothing; not dumpable", privs_step},
     {"signals", "default handlers", signals_step},
-    {"seccomp", "system call filter", seccomp_step},
+    {"landlock", "files, TCP and signals once more, where the kernel has it", landlock_step},
+    {"seccomp", "system call allow-list", seccomp_step},
 };
 
 unsigned zg_jail_step_count(void)

@@ -24,6 +24,7 @@
 struct zg_jail {
     const struct zg_opts *opts;
     struct zg_seccomp filter;
+    int landlock_abi;    /* 0 = the kernel has none */
     uint64_t data_bytes; /* RLIMIT_DATA: the zygote's own data plus the memory limit */
     int life_fd;         /* read end of a pipe whose write end only the zygote holds */
     int life_write_fd;   /* that write end, to be closed in the child */

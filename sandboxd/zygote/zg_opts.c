@@ -68,6 +68,10 @@ static int arg_parse(struct zg_opts *o, const char *arg, char *err, unsigned cap
         o->is_check = true;
         return 0;
     }
+    if (strcmp(arg, "--seccomp-trace") == 0) {
+        o->is_trace = true;
+        return 0;
+    }
     for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         if ((v = value_of(arg, numbers[i].name)) != NULL) {
             return number_parse(number_slot(o, i), i, v, err, cap);
@@ -86,8 +90,8 @@ static int arg_parse(struct zg_opts *o, const char *arg, char *err, unsigned cap
         return path_parse(v, "bind", err, cap);
     }
     (void)snprintf(err, cap,
-                   "%s: unknown option; known: --check --memory= --disk= --pids= --files= --root= "
-                   "--bind=",
+                   "%s: unknown option; known: --check --seccomp-trace --memory= --disk= "
+                   "--pids= --files= --root= --bind=",
                    arg);
     return -1;
 }

@@ -11,6 +11,7 @@
 
 struct zg_opts {
     bool is_check;                   /* --check */
+    bool is_trace;                   /* --seccomp-trace */
     uint64_t memory_bytes;           /* --memory */
     uint64_t disk_bytes;             /* --disk */
     uint64_t pids_max;               /* --pids */

@@ -1,197 +1,255 @@
 #include "zg_seccomp.h"
 
 #include <errno.h>
+#include <linux/fs.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <termios.h>
+#include <ucontext.h>
 #include <unistd.h>
 
-/* Refused whatever their arguments. Names unknown to the running libseccomp are skipped: the kernel
- * headers it was built with do not know the call either. */
-static const char *const refused[] = {
-    "mount",
-    "umount2",
-    "umount",
-    "pivot_root",
-    "chroot",
-    "open_tree",
-    "move_mount",
-    "fsopen",
-    "fsconfig",
-    "fsmount",
-    "fspick",
-    "mount_setattr",
-    "setns",
-    "unshare",
-    "ptrace",
-    "process_vm_readv",
-    "process_vm_writev",
-    "process_madvise",
-    "kcmp",
-    "pidfd_getfd",
-    "bpf",
-    "perf_event_open",
-    "userfaultfd",
-    "io_uring_setup",
-    "io_uring_enter",
-    "io_uring_register",
-    "keyctl",
-    "add_key",
-    "request_key",
-    "kexec_load",
-    "kexec_file_load",
-    "init_module",
-    "finit_module",
-    "delete_module",
-    "create_module",
-    "query_module",
-    "get_kernel_syms",
-    "open_by_handle_at",
-    "name_to_handle_at",
-    "fanotify_init",
-    "lookup_dcookie",
-    "quotactl",
-    "quotactl_fd",
-    "acct",
-    "swapon",
-    "swapoff",
-    "reboot",
-    "syslog",
-    "sethostname",
-    "setdomainname",
-    "settimeofday",
-    "clock_settime",
-    "clock_adjtime",
-    "adjtimex",
-    "stime",
-    "iopl",
-    "ioperm",
-    "modify_ldt",
-    "vm86",
-    "vm86old",
-    "nfsservctl",
-    "uselib",
-    "ustat",
-    "sysfs",
-    "_sysctl",
-    "vhangup",
-    "vmsplice",
-    "migrate_pages",
-    "move_pages",
-    "mbind",
-    "set_mempolicy",
-    "get_mempolicy",
-    "set_mempolicy_home_node",
-    "remap_file_pages",
-    "mknod",
-    "mknodat",
-    "memfd_secret",
-    "landlock_create_ruleset",
-    "landlock_add_rule",
-    "landlock_restrict_self",
-    "process_mrelease",
-    "afs_syscall",
-    "tuxcall",
-    "getpmsg",
-    "putpmsg",
-    "security",
-    "vserver",
-    "mq_open",
-    "mq_unlink",
-    "personality",
-    "seccomp",
+#include "zg_seccomp_table.h"
+
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#endif
+
+#define NAMES_MAX 512U
+#define LOW32     0xFFFFFFFFU
+
+#define X(name) #name,
+static const char *const allowed[] = {ZG_CALLS_ALLOWED(X)};
+static const char *const refused[] = {ZG_CALLS_REFUSED(X)};
+static const char *const deadly[] = {ZG_CALLS_DEADLY(X)};
+#undef X
+
+static const scmp_datum_t namespace_bits = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS |
+                                           CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |
+                                           CLONE_NEWNET;
+
+/* What descriptors are asked that sandboxes have: files, pipes, sockets. TIOCSTI and its like are
+ * not here, nor is anything of a device or file system. */
+static const scmp_datum_t ioctls[] = {TCGETS,  TIOCGWINSZ, FIONREAD, FIONBIO,
+                                      FIOCLEX, FIONCLEX,   FIOASYNC, TIOCOUTQ};
+
+/* Names, and questions. Not PR_SET_PDEATHSIG (a sandbox dies with its owner) nor PR_SET_DUMPABLE.
+ */
+static const scmp_datum_t prctls[] = {
+    PR_SET_NAME,         PR_GET_NAME,         PR_GET_PDEATHSIG,   PR_GET_DUMPABLE,
+    PR_GET_NO_NEW_PRIVS, PR_SET_NO_NEW_PRIVS, PR_GET_SECCOMP,     PR_CAPBSET_READ,
+    PR_GET_KEEPCAPS,     PR_GET_SECUREBITS,   PR_SET_TIMERSLACK,  PR_GET_TIMERSLACK,
+    PR_SET_VMA,          PR_SET_THP_DISABLE,  PR_GET_THP_DISABLE, PR_GET_TID_ADDRESS};
+
+struct build {
+    scmp_filter_ctx c;
+    uint32_t kill; /* action for deadly calls */
+    bool is_trace;
 };
 
-static const unsigned namespace_bits[] = {CLONE_NEWNS,  CLONE_NEWCGROUP, CLONE_NEWUTS,
-                                          CLONE_NEWIPC, CLONE_NEWUSER,   CLONE_NEWPID,
-                                          CLONE_NEWNET};
-
-static int clone_rules_add(scmp_filter_ctx c)
+/* A rule that says what the default says already (test mode) and one about a call that this
+ * architecture lacks are none. */
+static int rule_done(int rc)
 {
-    int rc = seccomp_rule_add(c, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+    return rc == -EACCES || rc == -EDOM ? 0 : rc;
+}
 
-    for (unsigned i = 0; rc == 0 && i < sizeof(namespace_bits) / sizeof(namespace_bits[0]); i++) {
-        rc = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
-                              SCMP_A0(SCMP_CMP_MASKED_EQ, namespace_bits[i], namespace_bits[i]));
+static uint32_t refusal(const struct build *b, unsigned code)
+{
+    return b->is_trace ? SCMP_ACT_TRAP : SCMP_ACT_ERRNO(code);
+}
+
+static int list_add(const struct build *b, const char *const *names, size_t n, uint32_t action)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        int nr = seccomp_syscall_resolve_name(names[i]);
+
+        if (nr != __NR_SCMP_ERROR) {
+            rc = rule_done(seccomp_rule_add(b->c, action, nr, 0));
+        }
+    }
+    return rc;
+}
+
+/* clone3 hides its flags from filters: it does not exist, and libc falls back to clone. */
+static int clone_rules_add(const struct build *b)
+{
+    int rc = rule_done(seccomp_rule_add(b->c, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+                                        SCMP_A0(SCMP_CMP_MASKED_EQ, namespace_bits, 0)));
+
+    if (rc == 0) { /* in test mode too: libc blocks all signals around it */
+        rc = rule_done(seccomp_rule_add(b->c, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0));
+    }
+    for (scmp_datum_t bit = 1; rc == 0 && bit != 0 && bit <= namespace_bits; bit <<= 1) {
+        if ((bit & namespace_bits) != 0) {
+            rc = rule_done(seccomp_rule_add(b->c, b->kill, SCMP_SYS(clone), 1,
+                                            SCMP_A0(SCMP_CMP_MASKED_EQ, bit, bit)));
+        }
     }
     return rc;
 }
 
 /* Only unix and IP sockets, and no raw ones; vsock in particular is not bound to a network
- * namespace. */
-static int socket_rules_add(scmp_filter_ctx c)
+ * namespace. Other families are answered as by a kernel without them. */
+static int socket_rules_add(const struct build *b)
 {
+    static const int families[] = {AF_UNIX, AF_INET, AF_INET6};
+    static const int types[] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET};
     int rc = 0;
 
+    for (unsigned f = 0; f < 3; f++) {
+        for (unsigned t = 0; rc == 0 && t < (families[f] == AF_UNIX ? 3U : 2U); t++) {
+            rc = rule_done(
+                seccomp_rule_add(b->c, SCMP_ACT_ALLOW, SCMP_SYS(socket), 2,
+                                 SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[f], 0),
+                                 SCMP_A1(SCMP_CMP_MASKED_EQ, 0xF, (scmp_datum_t)types[t])));
+        }
+        if (rc == 0) {
+            rc = rule_done(
+                seccomp_rule_add(b->c, refusal(b, EPERM), SCMP_SYS(socket), 2,
+                                 SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[f], 0),
+                                 SCMP_A1(SCMP_CMP_MASKED_EQ, 0xF, (scmp_datum_t)SOCK_RAW)));
+        }
+    }
     for (int family = 0; rc == 0 && family < 64; family++) {
         if (family != AF_UNIX && family != AF_INET && family != AF_INET6) {
-            rc = seccomp_rule_add(c, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
-                                  SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)family, 0));
+            rc = rule_done(seccomp_rule_add(b->c, refusal(b, EAFNOSUPPORT), SCMP_SYS(socket), 1,
+                                            SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)family, 0)));
         }
     }
-    if (rc == 0) {
-        rc = seccomp_rule_add(c, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
-                              SCMP_A0(SCMP_CMP_GE, 64, 0));
-    }
-    static const int raw[] = {SOCK_RAW, SOCK_RDM, SOCK_PACKET};
-
-    for (unsigned i = 0; rc == 0 && i < sizeof(raw) / sizeof(raw[0]); i++) {
-        rc = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1,
-                              SCMP_A1(SCMP_CMP_MASKED_EQ, 0xF, (scmp_datum_t)raw[i]));
+    for (unsigned t = 0; rc == 0 && t < 3; t++) {
+        rc = rule_done(seccomp_rule_add(b->c, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 2,
+                                        SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0),
+                                        SCMP_A1(SCMP_CMP_MASKED_EQ, 0xF, (scmp_datum_t)types[t])));
     }
     return rc;
 }
 
-/* Typing into somebody's terminal; set-user-id files. */
-static int misc_rules_add(scmp_filter_ctx c)
-{
-    int rc = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
-                              SCMP_A1(SCMP_CMP_MASKED_EQ, 0xFFFFFFFFU, (scmp_datum_t)TIOCSTI));
-
-    if (rc == 0) {
-        rc = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
-                              SCMP_A1(SCMP_CMP_MASKED_EQ, 0xFFFFFFFFU, (scmp_datum_t)TIOCLINUX));
-    }
-    static const scmp_datum_t suid = S_ISUID | S_ISGID;
-
-    for (scmp_datum_t bit = S_ISGID; rc == 0 && bit <= S_ISUID; bit <<= 1) {
-        scmp_datum_t mask = suid & bit;
-
-        if ((rc = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(chmod), 1,
-                                   SCMP_A1(SCMP_CMP_MASKED_EQ, mask, mask))) == 0 &&
-            (rc = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(fchmod), 1,
-                                   SCMP_A1(SCMP_CMP_MASKED_EQ, mask, mask))) == 0) {
-            rc = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(fchmodat), 1,
-                                  SCMP_A2(SCMP_CMP_MASKED_EQ, mask, mask));
-        }
-    }
-    return rc;
-}
-
-static int rules_add(scmp_filter_ctx c)
+static int values_allow(const struct build *b, int nr, unsigned arg, const scmp_datum_t *v,
+                        size_t n)
 {
     int rc = 0;
 
-    for (unsigned i = 0; rc == 0 && i < sizeof(refused) / sizeof(refused[0]); i++) {
-        int nr = seccomp_syscall_resolve_name(refused[i]);
-
-        if (nr != __NR_SCMP_ERROR) {
-            rc = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), nr, 0);
-            rc = rc == -EACCES || rc == -EDOM ? 0 : rc; /* not on this architecture */
-        }
-    }
-    if (rc == 0 && (rc = clone_rules_add(c)) == 0 && (rc = socket_rules_add(c)) == 0) {
-        rc = misc_rules_add(c);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        rc = rule_done(seccomp_rule_add(b->c, SCMP_ACT_ALLOW, nr, 1,
+                                        SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, LOW32, v[i])));
     }
     return rc;
 }
+
+/* Mode argument `arg` of call `nr`: no set-user-id, no set-group-id. */
+static int mode_rules_add(const struct build *b, int nr, unsigned arg)
+{
+    int rc = rule_done(seccomp_rule_add(b->c, SCMP_ACT_ALLOW, nr, 1,
+                                        SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, S_ISUID | S_ISGID, 0)));
+
+    if (rc == 0) {
+        rc = rule_done(seccomp_rule_add(b->c, refusal(b, EPERM), nr, 1,
+                                        SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, S_ISUID, S_ISUID)));
+    }
+    if (rc == 0) {
+        rc = rule_done(seccomp_rule_add(b->c, refusal(b, EPERM), nr, 1,
+                                        SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, S_ISGID, S_ISGID)));
+    }
+    return rc;
+}
+
+/* mknod makes named pipes and nothing else. */
+static int node_rules_add(const struct build *b, int nr, unsigned arg)
+{
+    int rc = rule_done(seccomp_rule_add(b->c, SCMP_ACT_ALLOW, nr, 1,
+                                        SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, S_IFMT, S_IFIFO)));
+
+    if (rc == 0) {
+        rc = rule_done(seccomp_rule_add(b->c, refusal(b, EPERM), nr, 1,
+                                        SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, S_IFMT, S_IFCHR)));
+    }
+    if (rc == 0) {
+        rc = rule_done(seccomp_rule_add(b->c, refusal(b, EPERM), nr, 1,
+                                        SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, S_IFMT, S_IFBLK)));
+    }
+    return rc;
+}
+
+static int rules_add(const struct build *b)
+{
+    int rc = 0;
+
+    if ((rc = list_add(b, allowed, sizeof(allowed) / sizeof(allowed[0]), SCMP_ACT_ALLOW)) != 0 ||
+        (rc = list_add(b, refused, sizeof(refused) / sizeof(refused[0]), refusal(b, EPERM))) != 0 ||
+        (rc = list_add(b, deadly, sizeof(deadly) / sizeof(deadly[0]), b->kill)) != 0 ||
+        (rc = clone_rules_add(b)) != 0 || (rc = socket_rules_add(b)) != 0 ||
+        (rc = values_allow(b, SCMP_SYS(ioctl), 1, ioctls, sizeof(ioctls) / sizeof(ioctls[0]))) !=
+            0 ||
+        (rc = values_allow(b, SCMP_SYS(prctl), 0, prctls, sizeof(prctls) / sizeof(prctls[0]))) !=
+            0 ||
+        (rc = mode_rules_add(b, SCMP_SYS(chmod), 1)) != 0 ||
+        (rc = mode_rules_add(b, SCMP_SYS(fchmod), 1)) != 0 ||
+        (rc = mode_rules_add(b, SCMP_SYS(fchmodat), 2)) != 0 ||
+        (rc = node_rules_add(b, SCMP_SYS(mknod), 1)) != 0) {
+        return rc;
+    }
+    return node_rules_add(b, SCMP_SYS(mknodat), 2);
+}
+
+/* ---- test mode ---------------------------------------------------------------------------- */
+
+static char names[NAMES_MAX][24]; /* filled in the zygote: nothing may be looked up in a handler */
+
+static void names_fill(void)
+{
+    for (unsigned nr = 0; nr < NAMES_MAX; nr++) {
+        char *name = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, (int)nr);
+
+        (void)snprintf(names[nr], sizeof(names[0]), "%s", name != NULL ? name : "unknown");
+        free(name);
+    }
+}
+
+static void on_trap(int sig, siginfo_t *info, void *context)
+{
+    ucontext_t *u = context;
+    unsigned nr = (unsigned)info->si_syscall;
+    char line[96];
+
+    (void)sig;
+    int n = snprintf(line, sizeof(line), "cofferdam: system call %s (%u) is not allowed\n",
+                     nr < NAMES_MAX ? names[nr] : "unknown", nr);
+
+    (void)!write(2, line, (size_t)n);
+#if defined(__x86_64__)
+    u->uc_mcontext.gregs[REG_RAX] = -EPERM;
+#elif defined(__aarch64__)
+    u->uc_mcontext.regs[0] = (unsigned long long)-EPERM;
+#else
+    (void)u; /* the call's result is undefined here; the name has been told */
+#endif
+}
+
+static int trace_start(struct zg_err *e)
+{
+    struct sigaction a;
+
+    names_fill();
+    memset(&a, 0, sizeof(a));
+    a.sa_sigaction = on_trap;
+    a.sa_flags = SA_SIGINFO | SA_NODEFER;
+    return sigaction(SIGSYS, &a, NULL) == 0 ? 0 : zg_fail(e, errno, "seccomp: sigaction");
+}
+
+/* ---- the program -------------------------------------------------------------------------- */
 
 /* Takes the compiled program out through a memory file. */
 static int program_export(struct zg_seccomp *ret, scmp_filter_ctx c)
@@ -215,20 +273,29 @@ static int program_export(struct zg_seccomp *ret, scmp_filter_ctx c)
     return rc;
 }
 
-int zg_seccomp_build(struct zg_seccomp *ret, struct zg_err *e)
+int zg_seccomp_build(struct zg_seccomp *ret, bool is_trace, struct zg_err *e)
 {
-    scmp_filter_ctx c = seccomp_init(SCMP_ACT_ALLOW);
-    int rc = c != NULL ? rules_add(c) : -ENOMEM;
+    struct build b = {.c = seccomp_init(is_trace ? SCMP_ACT_TRAP : SCMP_ACT_ERRNO(ENOSYS)),
+                      .kill = is_trace ? SCMP_ACT_TRAP : SCMP_ACT_KILL_PROCESS,
+                      .is_trace = is_trace};
+    int rc = -ENOMEM;
 
-    if (rc == 0) {
-        (void)seccomp_attr_set(c, SCMP_FLTATR_CTL_OPTIMIZE,
-                               2); /* binary tree; absent in old versions */
-        rc = seccomp_attr_set(c, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+    if (is_trace && trace_start(e) != 0) {
+        seccomp_release(b.c);
+        return -1;
     }
-    if (rc == 0 && program_export(ret, c) != 0) {
+    if (b.c != NULL) {
+        (void)seccomp_attr_set(b.c, SCMP_FLTATR_CTL_OPTIMIZE,
+                               2); /* binary tree; absent in old versions */
+        rc = rules_add(&b);
+    }
+    if (rc == 0) {
+        rc = seccomp_attr_set(b.c, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+    }
+    if (rc == 0 && program_export(ret, b.c) != 0) {
         rc = -EIO;
     }
-    seccomp_release(c);
+    seccomp_release(b.c);
     return rc == 0 ? 0 : zg_fail(e, -rc, "seccomp: cannot build the filter");
 }
 

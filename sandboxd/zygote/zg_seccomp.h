@@ -1,7 +1,13 @@
-/* zg_seccomp.h - the system call filter of sandboxes. Compiled once in the zygote (libseccomp),
- * loaded in each child with one system call. Calls with no use in a sandbox fail with EPERM (clone3
- * with ENOSYS, so that libc falls back to clone, whose flags can be checked); a call of a foreign
- * architecture kills. */
+/* zg_seccomp.h - the system call filter of sandboxes: an allow-list (zg_seccomp_table.h). Compiled
+ * once in the zygote (libseccomp), loaded in each child with one system call. What is not listed
+ * does not exist (ENOSYS), what is known but useless is refused (EPERM), what only a break-out
+ * wants kills the process, and so does a call of a foreign architecture.
+ *
+ * Test mode (--seccomp-trace): every call that would be refused or kill is refused, and a line on
+ * descriptor 2 names it. For finding out what a library misses; not for strangers' code, which
+ * could take the handler away.
+ *
+ * Lifetime: once per process. Errors: text. */
 #ifndef CFD_SANDBOXD_ZG_SECCOMP_H
 #define CFD_SANDBOXD_ZG_SECCOMP_H
 
@@ -14,7 +20,7 @@ struct zg_seccomp {
     unsigned short count;
 };
 
-int zg_seccomp_build(struct zg_seccomp *ret, struct zg_err *e);
+int zg_seccomp_build(struct zg_seccomp *ret, bool is_trace, struct zg_err *e);
 /* In the child, after no_new_privs. 0 or -1 with errno. Allocates nothing. */
 int zg_seccomp_load(const struct zg_seccomp *s);
 

@@ -14,6 +14,7 @@
 
 #include "zg_child.h"
 #include "zg_tid.h"
+#include "zg_watch.h"
 
 void zg_zoo_init(struct zg_zoo *z)
 {
@@ -110,7 +111,7 @@ int zg_spawn(struct zg_zoo *z, uint32_t seq, struct zg_spawned *ret, struct zg_e
     }
     z->next = -1;
     z->live_count++;
-    z->slots[slot] = (struct zg_slot){ZG_SLOT_LIVE, pid, seq, 0};
+    z->slots[slot] = (struct zg_slot){ZG_SLOT_LIVE, pid, seq, 0, false};
     *ret = (struct zg_spawned){pid, pair[0], pidfd};
     return 0;
 }
@@ -147,7 +148,7 @@ bool zg_collect(struct zg_zoo *z, struct zg_exited *ret)
         if (s->state != ZG_SLOT_DROPPING || zg_cgroup_drop(&z->groups, i, &is_oom) != 0) {
             continue;
         }
-        *ret = (struct zg_exited){s->seq, s->status, is_oom};
+        *ret = (struct zg_exited){s->seq, s->status, is_oom || s->is_over};
         s->state = ZG_SLOT_FREE;
         z->dropping_count--;
         z->live_count--;
@@ -156,6 +157,18 @@ bool zg_collect(struct zg_zoo *z, struct zg_exited *ret)
         return true;
     }
     return false;
+}
+
+void zg_watch(struct zg_zoo *z, uint64_t most)
+{
+    for (unsigned i = 0; i < ZG_CHILDREN_MAX; i++) {
+        struct zg_slot *s = &z->slots[i];
+
+        if (s->state == ZG_SLOT_LIVE && zg_watch_bytes(s->pid) > most) {
+            s->is_over = true;
+            (void)kill(s->pid, SIGKILL);
+        }
+    }
 }
 
 void zg_kill_all(struct zg_zoo *z)

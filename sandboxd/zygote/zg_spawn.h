@@ -25,6 +25,7 @@ struct zg_slot {
     pid_t pid;
     uint32_t seq;
     int status;
+    bool is_over; /* killed by zg_watch */
 };
 
 struct zg_zoo {
@@ -59,6 +60,8 @@ int zg_spawn(struct zg_zoo *z, uint32_t seq, struct zg_spawned *ret, struct zg_e
 int zg_spawn_prepare(struct zg_zoo *z, struct zg_err *e);
 /* Next child that ended and of which nothing is left; false = none now. */
 bool zg_collect(struct zg_zoo *z, struct zg_exited *ret);
+/* Kills sandboxes that hold more than `most` bytes. */
+void zg_watch(struct zg_zoo *z, uint64_t most);
 void zg_kill_all(struct zg_zoo *z);
 
 #endif

@@ -13,14 +13,14 @@ import time
 ZYGOTE = sys.argv[1]
 
 
-def start():
+def start(*options):
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
         os.dup2(theirs.fileno(), 3)
         os.set_inheritable(3, True)
         os.closerange(4, 64)
-        os.execv(ZYGOTE, ["cofferdam-zygote"])
+        os.execv(ZYGOTE, ["cofferdam-zygote", *options])
     theirs.close()
     ours.settimeout(60)
     return pid, ours
@@ -56,11 +56,13 @@ def exact(s, n):
 def run(s, code):
     code = code.encode()
     s.sendall(struct.pack("<BBHI", 3, 1, 0, 16 + len(code)) + struct.pack("<IIQ", 1, 10, 1 << 20) + code)
+    text = b""
     while True:
         kind, _, _, n = struct.unpack("<BBHI", exact(s, 8))
-        exact(s, n)
+        data = exact(s, n)
         if kind == 9:
-            return
+            return text
+        text += data if kind in (4, 5) else b""
 
 
 def world():
@@ -128,6 +130,25 @@ def zygote_is_killed(pid, _control):
     os.kill(pid, signal.SIGKILL)
 
 
+def calls_are_named():
+    """--seccomp-trace: what the filter refuses or kills for is named, and refused."""
+    pid, control = start("--seccomp-trace")
+    wait_for(control, 1)
+    control.send(struct.pack("<BBBBIi", 4, 1, 0, 0, 1, 0))
+    _, _, fds, _ = wait_for(control, 5)
+    s = socket.socket(fileno=fds[0])
+    assert exact(s, 8)[0] == 1
+    text = run(s, "import ctypes\nl = ctypes.CDLL(None)\nfor n in (250, 319, 425): print(l.syscall(n, 0, 0, 0))")
+    for name in (b"keyctl (250)", b"memfd_create (319)", b"io_uring_setup (425)"):
+        assert b"system call " + name + b" is not allowed" in text, text
+    assert text.count(b"-1") == 3, text
+    s.close()
+    os.close(fds[1])
+    control.close()
+    os.waitpid(pid, 0)
+
+
+calls_are_named()
 check(owner_dies, True)
 check(zygote_is_stopped, True)
 check(zygote_is_killed, False)  # its groups are the owner's to remove, or ...

@@ -12,3 +12,11 @@ set_target_properties(bench_sandbox PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_
 add_test(NAME test_local_owner
     COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/contract/test_local_owner.py $<TARGET_FILE:cofferdam-zygote>)
 set_tests_properties(test_local_owner PROPERTIES TIMEOUT 240)
+
+# The escape suite: attacks from inside real sandboxes, judged from outside; as root and as an ordinary user.
+add_executable(box_host escape/box_host.c)
+target_link_libraries(box_host PRIVATE cfd_flags cfd_sb_local)
+set_target_properties(box_host PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+add_test(NAME test_escape
+    COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/escape/run.py $<TARGET_FILE:box_host>)
+set_tests_properties(test_escape PROPERTIES TIMEOUT 900)

@@ -7,7 +7,7 @@ import tempfile
 import shutil
 
 ZYGOTE = sys.argv[1]
-NOT_REQUIRED = {"distinct-uids", "memory-limit", "process-limit", "cpu-limit", "notice"}
+NOT_REQUIRED = {"distinct-uids", "memory-limit", "process-limit", "cpu-limit", "landlock-kernel", "notice"}
 
 
 def check(what, program, prefix):
