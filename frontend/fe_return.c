@@ -1,7 +1,12 @@
 #include "fe_return.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -43,6 +48,44 @@ static void on_writable(void *ctx)
     fe_request_retry_grants(fe);
 }
 
+/* Whether nobody listens on this socket any more. */
+static bool is_stale(const char *path)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool is_refused = false;
+
+    if (fd >= 0 && sv_copy(a.sun_path, sizeof(a.sun_path), sv_of(path))) {
+        is_refused =
+            connect(fd, (struct sockaddr *)(void *)&a, sizeof(a)) != 0 && errno == ECONNREFUSED;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return is_refused;
+}
+
+/* A killed frontend leaves its socket behind; its successor takes it away. */
+static void sweep(const char *dir, const char *prefix)
+{
+    DIR *d = opendir(dir);
+    struct dirent *ent;
+    char path[512];
+
+    while (d != NULL && (ent = readdir(d)) != NULL) {
+        if (strncmp(ent->d_name, prefix, strlen(prefix)) != 0) {
+            continue;
+        }
+        (void)snprintf(path, sizeof(path), "%s/%s", dir, ent->d_name);
+        if (is_stale(path)) {
+            (void)unlink(path);
+        }
+    }
+    if (d != NULL) {
+        (void)closedir(d);
+    }
+}
+
 int fe_return_open(struct fe *fe, struct err *e)
 {
     char endpoint[256];
@@ -63,10 +106,15 @@ int fe_return_open(struct fe *fe, struct err *e)
             curve.allowed = (const char *const *)k->allowed;
             opts.curve = &curve;
         }
-    } else { /* a socket path has room for 107 bytes: run_dir 80, so the name is cut to 10 */
+    } else { /* a socket path has room for 107 bytes: run_dir 80, so the name's end must do */
+        size_t n = strlen(fe->name);
+        char prefix[16];
+
+        (void)snprintf(prefix, sizeof(prefix), "fe-%s-", n > 6 ? fe->name + n - 6 : fe->name);
+        sweep(fe->cfg->run_dir, prefix);
         id_text(random, sizeof(random), "", 4);
-        (void)snprintf(endpoint, sizeof(endpoint), "ipc://%s/fe-%.6s-%s.sock", fe->cfg->run_dir,
-                       fe->name, random);
+        (void)snprintf(endpoint, sizeof(endpoint), "ipc://%s/%s%s.sock", fe->cfg->run_dir, prefix,
+                       random);
     }
     rc = plane_open(&fe->ret.plane, &fe->loop, &opts, &hooks, e);
     mem_wipe(secret, sizeof(secret));

@@ -226,7 +226,12 @@ class Kill(unittest.TestCase):
         wait_until("nothing is left of the requests", left, 40)
 
     def test_frontend(self):
-        self.kill("frontend-0")
+        def sockets():
+            return [f for f in os.listdir(os.path.join(GW.dir, "run")) if f.startswith("fe-")]
+        before = len(sockets())
+        for _ in range(3):
+            self.kill("frontend-0")
+        wait_until("no socket piles up", lambda: len(sockets()) == before)
 
     def test_client_disconnect_stops_the_code(self):
         c = GW.connection()
