@@ -72,6 +72,10 @@ struct uvcurl_xfer {
     struct uvcurl_slice slices[UVCURL_SLICES_MAX];
     size_t slice_count;
     size_t read_slice, read_offset;
+    CURLU *url;            /* owned: the last request's URL, parsed; NULL = none */
+    struct bytes url_text; /* what it was parsed from, with NUL; empty = nothing */
+    long connect_set;      /* the limits that curl was told last; -1 = none yet */
+    long fresh_set;
     bool has_ca;                       /* a ca_file of the last request is set */
     char *ca_default, *capath_default; /* owned; NULL = none */
     char error[CURL_ERROR_SIZE];

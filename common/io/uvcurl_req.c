@@ -10,7 +10,9 @@
  * piece. */
 #define JOIN_MAX       65535U
 #define ARENA_KEEP_MAX 16384U
-#define OWN_LINES      2U /* Expect:, Content-Type: */
+#define OWN_LINES      3U /* User-Agent, Expect:, Content-Type: */
+#define OWN_BYTES      96U
+#define URL_MAX        ((size_t)1 << 20)
 
 /* --- the answer ------------------------------------------------------------------------------ */
 
@@ -195,7 +197,6 @@ static CURLcode policy_set(CURL *easy)
     rc |= curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     rc |= curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     rc |= curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)UVCURL_READ_BYTES);
-    rc |= curl_easy_setopt(easy, CURLOPT_USERAGENT, "cofferdam/" CFD_VERSION);
     /* Ending a transfer must not wait for its name look-up, which runs on a thread. */
     rc |= curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
     return rc;
@@ -213,6 +214,8 @@ int uvcurl_easy_new(struct uvcurl_xfer *x)
     CURLcode rc = CURLE_OK;
 
     bytes_init(&x->head, UVCURL_HEAD_MAX);
+    bytes_init(&x->url_text, URL_MAX);
+    x->connect_set = x->fresh_set = -1;
     if ((x->easy = curl_easy_init()) == NULL) {
         return ERR_NOMEM;
     }
@@ -231,6 +234,9 @@ void uvcurl_easy_free(struct uvcurl_xfer *x)
         curl_easy_cleanup(x->easy);
     }
     x->easy = NULL;
+    curl_url_cleanup(x->url);
+    x->url = NULL;
+    bytes_fini(&x->url_text);
     bytes_fini(&x->head);
     mem_free(x->arena);
     mem_free(x->ca_default);
@@ -283,13 +289,13 @@ static void line_add(struct list_build *b, struct str_view line)
     b->text += line.n + 1;
 }
 
-/* A line "Name:" without a value tells curl to leave its own header out. */
-static void line_suppress(struct list_build *b, const char *name_colon)
+/* As it is. A line "Name:" without a value tells curl to leave its own header out. */
+static void line_own(struct list_build *b, const char *line)
 {
-    size_t n = strlen(name_colon);
+    size_t n = strlen(line);
     struct curl_slist *node = &b->nodes[b->count];
 
-    memcpy(b->text, name_colon, n + 1);
+    memcpy(b->text, line, n + 1);
     node->data = b->text;
     node->next = NULL;
     if (b->count > 0) {
@@ -313,8 +319,9 @@ static int headers_set(struct uvcurl_xfer *x, const struct uvcurl_req *req, bool
                        size_t join_bytes, char **ret_join, struct err *e)
 {
     size_t lines = 0;
-    size_t text_bytes = 64; /* the suppressed ones */
+    size_t text_bytes = OWN_BYTES;
     bool has_type = false;
+    bool has_agent = false;
     struct list_build b = {0};
 
     for (; req->headers != NULL && req->headers[lines] != NULL; lines++) {
@@ -325,9 +332,11 @@ static int headers_set(struct uvcurl_xfer *x, const struct uvcurl_req *req, bool
                            "header number %zu is not a 'Name: value' line of plain text",
                            lines + 1);
         }
+        struct str_view name = {line.p, sv_find(line, ':')};
+
         text_bytes += line.n + 2;
-        has_type |=
-            sv_eq_nocase((struct str_view){line.p, sv_find(line, ':')}, SV_LIT("content-type"));
+        has_type |= sv_eq_nocase(name, SV_LIT("content-type"));
+        has_agent |= sv_eq_nocase(name, SV_LIT("user-agent"));
     }
     if (arena_reserve(x, (lines + OWN_LINES) * sizeof(struct curl_slist) + text_bytes +
                              join_bytes) != 0) {
@@ -342,9 +351,12 @@ static int headers_set(struct uvcurl_xfer *x, const struct uvcurl_req *req, bool
             line_add(&b, line);
         }
     }
-    line_suppress(&b, "Expect:");
+    if (!has_agent) { /* not by CURLOPT_USERAGENT, which curl formats anew for each request */
+        line_own(&b, "User-Agent: cofferdam/" CFD_VERSION);
+    }
+    line_own(&b, "Expect:");
     if (is_post && !has_type) {
-        line_suppress(&b, "Content-Type:");
+        line_own(&b, "Content-Type:");
     }
     *ret_join = b.text;
     return curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, b.nodes) == CURLE_OK
@@ -392,6 +404,47 @@ static CURLcode ca_set(struct uvcurl_xfer *x, const char *ca_file)
     return rc;
 }
 
+/* The handle keeps the parsed URL: parsing is a tenth of what curl does for a small request, and
+ * the next one mostly goes to the same place. A URL that does not parse is left to curl to refuse.
+ */
+static CURLcode url_set(struct uvcurl_xfer *x, const char *url)
+{
+    size_t n = strlen(url) + 1;
+    bool is_parsed = false;
+    CURLcode rc = CURLE_OK;
+
+    if (n == x->url_text.n && memcmp(x->url_text.p, url, n) == 0) {
+        return CURLE_OK;
+    }
+    bytes_reset(&x->url_text);
+    if (x->url != NULL || (x->url = curl_url()) != NULL) {
+        is_parsed = curl_url_set(x->url, CURLUPART_URL, url,
+                                 CURLU_GUESS_SCHEME | CURLU_NON_SUPPORT_SCHEME |
+                                     CURLU_PATH_AS_IS) == CURLUE_OK;
+    }
+    rc |= curl_easy_setopt(x->easy, CURLOPT_CURLU, is_parsed ? x->url : NULL);
+    rc |= curl_easy_setopt(x->easy, CURLOPT_URL, url);
+    if (rc == CURLE_OK && is_parsed) {
+        (void)bytes_put(&x->url_text, url, n); /* without it the next one is parsed again */
+    }
+    return rc;
+}
+
+static CURLcode limits_set(struct uvcurl_xfer *x, long connect_ms, long is_fresh)
+{
+    CURLcode rc = CURLE_OK;
+
+    if (x->connect_set != connect_ms) {
+        rc |= curl_easy_setopt(x->easy, CURLOPT_CONNECTTIMEOUT_MS, connect_ms);
+        x->connect_set = connect_ms;
+    }
+    if (x->fresh_set != is_fresh) {
+        rc |= curl_easy_setopt(x->easy, CURLOPT_FRESH_CONNECT, is_fresh);
+        x->fresh_set = is_fresh;
+    }
+    return rc;
+}
+
 static bool method_is_token(const char *m)
 {
     size_t n = strlen(m);
@@ -430,9 +483,8 @@ int uvcurl_easy_prepare(struct uvcurl_xfer *x, const struct uvcurl_req *req, str
         }
     }
     rc |= curl_easy_setopt(x->easy, CURLOPT_CUSTOMREQUEST, custom);
-    rc |= curl_easy_setopt(x->easy, CURLOPT_URL, req->url);
-    rc |= curl_easy_setopt(x->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)x->connect_ms);
-    rc |= curl_easy_setopt(x->easy, CURLOPT_FRESH_CONNECT, req->is_once ? 1L : 0L);
+    rc |= url_set(x, req->url);
+    rc |= limits_set(x, (long)x->connect_ms, req->is_once ? 1L : 0L);
     rc |= ca_set(x, req->ca_file);
     return rc == CURLE_OK ? 0 : err_set(e, ERR_NOMEM, "cannot set up a request");
 }
