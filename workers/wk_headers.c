@@ -1,11 +1,17 @@
 /* wk_headers.c - see wk_headers.h. */
 #include "wk_headers.h"
 
+/* RFC 9110, 5.6.2: what a field name is made of; the usual ones first. */
+static bool is_token_char(unsigned char c)
+{
+    return (unsigned)(c | 0x20) - 'a' < 26 || c == '-' || (unsigned)c - '0' < 10 ||
+           (c != '\0' && strchr("!#$%&'*+.^_`|~", c) != NULL);
+}
+
 static bool is_token(struct str_view s)
 {
     for (size_t i = 0; i < s.n; i++) {
-        unsigned char c = (unsigned char)s.p[i];
-        if (c <= 0x20 || c >= 0x7F || strchr("\"(),/:;<=>?@[\\]{}", c) != NULL) {
+        if (!is_token_char((unsigned char)s.p[i])) {
             return false;
         }
     }
@@ -23,8 +29,9 @@ static bool is_clean(struct str_view s)
     return true;
 }
 
-bool wk_headers_next(struct str_view block, size_t *at, struct str_view *ret_name,
-                     struct str_view *ret_value)
+/* The next line that has a colon, unchecked. */
+static bool next_line(struct str_view block, size_t *at, struct str_view *ret_name,
+                      struct str_view *ret_value)
 {
     while (*at < block.n) {
         struct str_view rest = sv_from(block.p + *at, block.n - *at);
@@ -36,13 +43,25 @@ bool wk_headers_next(struct str_view block, size_t *at, struct str_view *ret_nam
             line.n--;
         }
         colon = sv_find(line, ':');
-        if (colon == line.n) {
-            continue;
-        }
-        struct str_view value = sv_trim(sv_from(line.p + colon + 1, line.n - colon - 1));
-        if (is_token(sv_from(line.p, colon)) && is_clean(value)) {
+        if (colon < line.n) {
             *ret_name = sv_from(line.p, colon);
-            *ret_value = value;
+            *ret_value = sv_trim(sv_from(line.p + colon + 1, line.n - colon - 1));
+            return true;
+        }
+    }
+    return false;
+}
+
+bool wk_headers_next(struct str_view block, size_t *at, struct str_view *ret_name,
+                     struct str_view *ret_value)
+{
+    struct str_view k;
+    struct str_view v;
+
+    while (next_line(block, at, &k, &v)) {
+        if (is_token(k) && is_clean(v)) {
+            *ret_name = k;
+            *ret_value = v;
             return true;
         }
     }
@@ -56,8 +75,8 @@ bool wk_headers_find(struct str_view block, const char *name, struct str_view *r
     struct str_view v;
     size_t at = 0;
 
-    while (wk_headers_next(block, &at, &k, &v)) {
-        if (sv_eq_nocase(k, wanted)) {
+    while (next_line(block, &at, &k, &v)) {
+        if (k.n == wanted.n && sv_eq_nocase(k, wanted) && is_clean(v)) {
             *ret = v;
             return true;
         }
