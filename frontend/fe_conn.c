@@ -198,6 +198,12 @@ void fe_conn_end_request(struct fe_conn *c)
             metric_observe_us(METRIC_FE_FIRST_BYTE_SECONDS, label, NULL, c->first_us - c->ready_us);
         }
     }
+    if (c->route.what == FE_DO_HEALTH || c->route.what == FE_DO_READY ||
+        c->route.what == FE_DO_ALIVE) { /* every few seconds, for ever */
+        LOG(PROBE_DONE, &c->rid, KV_S("method", c->method), KV_I("status", c->status),
+            KV_U("us", took_us));
+        return;
+    }
     LOG(REQUEST_DONE, &c->rid, KV_S("method", c->method), KV_S("route", label),
         KV_I("status", c->status), KV_U("bytes", c->bytes_out), KV_U("us", took_us),
         KV_S("key", c->key_name), KV_S("client_id", c->client_rid));

@@ -20,6 +20,7 @@
     X(STATE,            DEBUG, "a state machine moved; object, from, to, why") \
     X(REQUEST_START,    DEBUG, "a client request was accepted") \
     X(REQUEST_DONE,     INFO,  "a client request ended; method, route, status, bytes, ms, key name") \
+    X(PROBE_DONE,       DEBUG, "a health route was asked; method, status, us") \
     X(REQUEST_ERROR,    WARN,  "a client request failed; error") \
     X(JOB_RETRY,        WARN,  "a job is tried again; why, attempt") \
     X(JOB_LOST,         WARN,  "the worker of a job was lost; what happens next") \
