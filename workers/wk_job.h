@@ -125,6 +125,9 @@ void wk_up_cancel(struct wk_up *up);
  * when the answer ends, or after a short grace time when the provider keeps the connection open. (A
  * cancel would cost the connection also where its end is on its way.) */
 void wk_up_finish(struct wk_up *up);
+/* From on_data: the answer is whole, but what may still come is wanted. However the transfer ends,
+ * on_done says 0. */
+void wk_up_settle(struct wk_up *up);
 /* The deployment that answers (valid from on_head on; before: the one being tried). */
 const struct cfg_deployment *wk_up_deployment(const struct wk_up *up);
 

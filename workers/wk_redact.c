@@ -25,6 +25,18 @@ bool wk_redact_is_needed(const struct cfg *cfg, struct str_view text)
     return false;
 }
 
+size_t wk_redact_longest(const struct cfg *cfg)
+{
+    size_t longest = 0;
+
+    for (unsigned i = 0; i < cfg->deployment_count; i++) {
+        struct str_view key = key_of(cfg, i);
+
+        longest = key.n > longest ? key.n : longest;
+    }
+    return longest;
+}
+
 /* The longest key that is in the text: what remains of a key is no key, but may still be guessed
  * from. */
 static struct str_view longest_in(const struct cfg *cfg, struct str_view text)

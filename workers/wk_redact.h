@@ -15,6 +15,9 @@
 /* Is the api_key of a deployment in the text? Of any: a retry may have asked another one. */
 bool wk_redact_is_needed(const struct cfg *cfg, struct str_view text);
 
+/* Length of the longest such key; 0 = there is none. */
+size_t wk_redact_longest(const struct cfg *cfg);
+
 /* Appends the text with each such key replaced by [redacted]. Returns out->rc. */
 int wk_redact(const struct cfg *cfg, struct str_view text, struct bytes *out);
 

@@ -54,6 +54,7 @@ struct wk_up {
     unsigned depth;    /* inside this many hooks */
     bool is_cancelled; /* freed when the last hook returns */
     bool is_waiting;   /* counted as the job's waiting time */
+    bool is_settled;   /* the answer is whole, however its transfer ends */
     bool is_finishing; /* nobody wants the rest of the answer */
     char path[];       /* below api_base */
 };
@@ -452,7 +453,7 @@ static void on_xfer_done(void *ctx, int rc, const struct err *e)
         return;
     case UP_PASSING:
         wk_timer_stop(&up->task->job.pool->timers, &up->timer);
-        give_done(up, up->is_finishing ? 0 : rc, e);
+        give_done(up, up->is_finishing || up->is_settled ? 0 : rc, e);
         return;
     case UP_WAITING:
         break;
@@ -574,6 +575,11 @@ void wk_up_finish(struct wk_up *up)
                            finish_from_timer);
         uvcurl_resume(up->xfer);
     }
+}
+
+void wk_up_settle(struct wk_up *up)
+{
+    up->is_settled = true;
 }
 
 void wk_up_cancel(struct wk_up *up)

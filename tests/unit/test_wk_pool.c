@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "wk_pass.h"
+
 static const char models[] =
     "- model_name: gpt\n"
     "  litellm_params: {model: openai/real, api_base: 'http://127.0.0.1:PORT/v1', api_key: sk-up}\n"
@@ -291,6 +293,10 @@ static void test_large_retryable_answer(void **state)
     job.window = 1U << 22;
     rig_dispatch(&r, &job);
     (void)rig_wait(&r, &r.at_broker, MSG_DONE, 1);
+    /* DONE travels another way and may overtake the end of the answer */
+    while ((r.at_frontend.v[r.at_frontend.count - 1].flags & MSG_FLAG_LAST) == 0) {
+        rig_turn_for(&r, 1);
+    }
     assert_int_equal(r.at_frontend.v[0].status, 503);
     for (unsigned i = 0; i < r.at_frontend.count; i++) {
         total += r.at_frontend.v[i].n;
@@ -317,6 +323,97 @@ static void test_cut_mid_answer(void **state)
     struct rig_heard *h = rig_wait(&r, &r.at_frontend, MSG_END, 1);
     assert_int_equal(h->code, ERR_UPSTREAM_CUT);
     assert_int_equal(rig_wait(&r, &r.at_broker, MSG_DONE, 1)->status, MSG_OUTCOME_ERROR);
+    rig_stop(&r);
+}
+
+/* A stream that has said its last word ends well, also when its connection stays open or is cut. */
+static void test_stream_kept_open(void **state)
+{
+    static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+                               "Content-Length: 1000\r\n\r\n";
+    struct rig r;
+    struct rig_job job = chat;
+
+    (void)state;
+    rig_start(&r, models, "");
+    rig_reply(&r, (struct rig_reply){.parts = {head, "data: 1\n\ndata: [DO", "NE]\n\n"}});
+    job.body = "{\"model\":\"gpt\",\"stream\":true}";
+    rig_dispatch(&r, &job);
+    uint64_t from = clock_ms();
+    assert_int_equal(rig_wait(&r, &r.at_broker, MSG_DONE, 1)->status, MSG_OUTCOME_OK);
+    assert_in_range(clock_ms() - from, WK_PASS_LINGER_MS, 5000);
+    struct rig_heard *h = rig_wait(&r, &r.at_frontend, MSG_END, 1);
+    assert_int_equal(h->code, 0);
+    rig_until(&r, &r.closed_connections, 1);
+    /* cut after the last event */
+    rig_reply(&r, (struct rig_reply){.parts = {head, "event: response.completed\ndata: {}\n\n"},
+                                     .does_close = true});
+    job.number = 2;
+    job.kind = MSG_KIND_RESPONSES;
+    job.path = "/v1/responses";
+    rig_dispatch(&r, &job);
+    assert_int_equal(rig_wait(&r, &r.at_broker, MSG_DONE, 2)->status, MSG_OUTCOME_OK);
+    assert_int_equal(rig_wait(&r, &r.at_frontend, MSG_END, 2)->code, 0);
+    /* cut before it */
+    rig_reply(&r, (struct rig_reply){.parts = {head, "event: response.completed\ndata: {}\n"},
+                                     .does_close = true});
+    job.number = 3;
+    rig_dispatch(&r, &job);
+    assert_int_equal(rig_wait(&r, &r.at_frontend, MSG_END, 3)->code, ERR_UPSTREAM_CUT);
+    rig_stop(&r);
+}
+
+static void heard_put(const struct rig *r, uint8_t number, char *dst, size_t cap)
+{
+    size_t n = 0;
+
+    for (unsigned i = 0; i < r->at_frontend.count; i++) {
+        const struct rig_heard *h = &r->at_frontend.v[i];
+
+        if (h->rid.b[0] == number) {
+            assert_true(n + h->n < cap);
+            memcpy(dst + n, h->payload, h->n);
+            n += h->n;
+        }
+    }
+    dst[n] = '\0';
+}
+
+/* A provider that repeats the key it refuses tells it us, not the client. */
+static void test_keys_are_not_told(void **state)
+{
+    static const char keyed[] =
+        "- model_name: gpt\n"
+        "  litellm_params: {model: openai/real, api_base: 'http://127.0.0.1:PORT/v1', api_key: "
+        "sk-operator-key, max_retries: 0}\n";
+    struct rig r;
+    struct rig_job job = chat;
+    char text[4096];
+
+    (void)state;
+    rig_start(&r, keyed, "");
+    rig_reply_json(&r, "400 Bad", "", "{\"error\":\"sk-operator-key, sk-operator-ke\"}");
+    rig_dispatch(&r, &job);
+    struct rig_heard *h = rig_wait(&r, &r.at_frontend, MSG_HEAD, 1);
+    assert_int_equal(h->status, 400);
+    assert_int_equal(h->flags, MSG_FLAG_LAST);
+    assert_string_equal(h->payload, "{\"error\":\"[redacted], sk-operator-ke\"}");
+    assert_int_equal(h->length, h->n);
+    /* in pieces, with a length that no longer fits */
+    rig_reply(&r, (struct rig_reply){.parts = {"HTTP/1.1 401 No\r\nContent-Length: 46\r\n\r\n",
+                                               "0123456789012345678901234 sk-op", "erator",
+                                               "-key tail"}});
+    job.number = 2;
+    rig_dispatch(&r, &job);
+    (void)rig_wait(&r, &r.at_broker, MSG_DONE, 2);
+    heard_put(&r, 2, text, sizeof(text));
+    assert_string_equal(text, "0123456789012345678901234 [redacted] tail");
+    /* what succeeds is not touched */
+    rig_reply_json(&r, "200 OK", "", "{\"echo\":\"sk-operator-key\"}");
+    job.number = 3;
+    rig_dispatch(&r, &job);
+    h = rig_wait(&r, &r.at_frontend, MSG_HEAD, 3);
+    assert_string_equal(h->payload, "{\"echo\":\"sk-operator-key\"}");
     rig_stop(&r);
 }
 
@@ -735,6 +832,8 @@ int main(void)
         cmocka_unit_test(test_retries),
         cmocka_unit_test(test_large_retryable_answer),
         cmocka_unit_test(test_cut_mid_answer),
+        cmocka_unit_test(test_stream_kept_open),
+        cmocka_unit_test(test_keys_are_not_told),
         cmocka_unit_test(test_cancel_and_deadline),
         cmocka_unit_test(test_routing),
         cmocka_unit_test(test_broker_restart),
