@@ -110,7 +110,7 @@ int fe_return_open(struct fe *fe, struct err *e)
         size_t n = strlen(fe->name);
         char prefix[16];
 
-        (void)snprintf(prefix, sizeof(prefix), "fe-%s-", n > 6 ? fe->name + n - 6 : fe->name);
+        (void)snprintf(prefix, sizeof(prefix), "fe-%.6s-", n > 6 ? fe->name + n - 6 : fe->name);
         sweep(fe->cfg->run_dir, prefix);
         id_text(random, sizeof(random), "", 4);
         (void)snprintf(endpoint, sizeof(endpoint), "ipc://%s/%s%s.sock", fe->cfg->run_dir, prefix,
