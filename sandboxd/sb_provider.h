@@ -31,7 +31,9 @@ enum sb_event_kind {
     SB_EVENT_DISPLAY,   /* JSON object: MIME -> value, plus "is_main_result" true for the last
                            expression */
     SB_EVENT_EXCEPTION, /* JSON {name, value, traceback} */
-    SB_EVENT_COUNT      /* decimal execution count */
+    SB_EVENT_COUNT,     /* decimal execution count */
+    SB_EVENT_FILES /* JSON array of {name, type, size, mtime_ms}: files below /mnt/data that the
+                      run made or changed; before the end, only when there are any */
 };
 
 enum sb_end {
@@ -62,6 +64,14 @@ typedef void (*sb_destroyed_cb)(void *ctx, int rc,
 typedef void (*sb_data_cb)(void *ctx, int rc, struct buf *data,
                            const struct err *e); /* data borrowed */
 
+enum sb_file_op {
+    SB_FILE_PUT,    /* whole content; makes missing directories, replaces what has the name */
+    SB_FILE_GET,    /* the content */
+    SB_FILE_LIST,   /* JSON array of {name, type, size, mtime_ms}, one directory */
+    SB_FILE_STAT,   /* the same with one entry */
+    SB_FILE_DELETE, /* a file, a link or an empty directory */
+};
+
 struct sb_provider_ops {
     const char *name; /* "local" */
     bool is_remote;
@@ -80,6 +90,12 @@ struct sb_provider_ops {
     void (*interrupt)(struct sb_box *box); /* of the run in flight; no-op without one */
     void (*destroy)(struct sb_box *box, sb_destroyed_cb cb,
                     void *ctx); /* moved: the core forgets the box */
+    /* One file operation below /mnt/data; `path` as the client wrote it, relative or below
+     * /mnt/data, any bytes; `data` for PUT; both borrowed during the call. Counts as a run: never
+     * beside one. ERR_INVALID (path), ERR_NOT_FOUND, ERR_BODY_TOO_LARGE, ERR_SANDBOX_LOST. NULL =
+     * the provider has no files. */
+    void (*file)(struct sb_box *box, enum sb_file_op op, struct str_view path, struct str_view data,
+                 sb_data_cb cb, void *ctx);
     /* Pool sizes and the like, into metrics; may be NULL. */
     void (*stats)(struct sb_provider *p);
 };

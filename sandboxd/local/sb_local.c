@@ -410,7 +410,8 @@ static void local_set_on_dead(struct sb_box *b, void (*on_dead)(void *ctx, const
 static void local_run(struct sb_box *b, struct buf *code, uint32_t timeout_ms,
                       const struct sb_run_hooks *hooks)
 {
-    REQUIRE(!b->has_run && (b->state == SB_LOCAL_IDLE || b->state == SB_LOCAL_DEAD));
+    REQUIRE(!b->has_run && !b->has_file &&
+            (b->state == SB_LOCAL_IDLE || b->state == SB_LOCAL_DEAD));
     b->hooks = *hooks;
     b->has_run = true;
     b->is_truncated = false;
@@ -447,5 +448,6 @@ const struct sb_provider_ops sb_local_ops = {
     .run = local_run,
     .interrupt = local_interrupt,
     .destroy = sb_local_box_destroy,
+    .file = sb_local_file_start,
     .stats = local_stats,
 };

@@ -23,7 +23,8 @@ static const struct sm_state states[] = {
 void sb_local_box_move(struct sb_box *b, enum sb_local_state next, const char *why)
 {
     b->state = (enum sb_local_state)sm_move(states, "local_box", b->seq, b->state, next, why);
-    INVARIANT(b->has_run == (b->state == SB_LOCAL_BUSY) || b->state >= SB_LOCAL_DEAD);
+    INVARIANT((b->has_run || b->has_file) == (b->state == SB_LOCAL_BUSY) ||
+              b->state >= SB_LOCAL_DEAD);
 }
 
 static void on_closed(void *ctx)
@@ -205,7 +206,8 @@ void sb_local_box_destroy(struct sb_box *b, sb_destroyed_cb cb, void *ctx)
     b->on_dead = NULL;
     if (b->state != SB_LOCAL_DEAD) {
         dying_start(b, "destroy");
-    } else if (!b->has_run) { /* else its end is about to be reported from the timer */
+    } else if (!b->has_run &&
+               !b->has_file) { /* else its end is about to be reported from the timer */
         sb_local_box_end(b);
     }
 }
@@ -258,6 +260,10 @@ static void lost_report(struct sb_box *b)
     struct err e;
 
     (void)err_set(&e, ERR_SANDBOX_LOST, "%s", b->why);
+    if (b->has_file) {
+        sb_local_file_finish(b, e.code, NULL, &e);
+        return;
+    }
     sb_local_run_finish(b, SB_END_LOST, &e);
 }
 
@@ -279,7 +285,7 @@ static void busy_ended(struct sb_box *b)
         sb_local_box_move(b, SB_LOCAL_DEAD, "ended during a run");
         lost_report(b);
     } else if (b->state == SB_LOCAL_DYING) {
-        if (b->has_run) {
+        if (b->has_run || b->has_file) {
             lost_report(b);
         }
         box_close(b, "destroyed");
@@ -315,7 +321,7 @@ void sb_local_box_exited(struct sb_box *b, int status, bool is_oom)
         busy_ended(b);
         break;
     case SB_LOCAL_DYING:
-        if (b->has_run) {
+        if (b->has_run || b->has_file) {
             lost_report(b);
         }
         box_close(b, "destroyed");

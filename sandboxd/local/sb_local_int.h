@@ -4,6 +4,7 @@
  *   sb_local_zygote.c  the zygote process: start, control messages, death, restart
  *   sb_local_box.c     one sandbox: states, death, destroy
  *   sb_local_run.c     one run: frames in, code out, time limits
+ *   sb_local_file.c    one file operation
  *
  * Threads:  loop thread. Lifetime: as the states say; storage goes from the last close callback of
  * an object's handles.
@@ -35,6 +36,7 @@
 #define SB_LOCAL_READY_MS       60000 /* zygote start: imports on a loaded machine */
 #define SB_LOCAL_KILL_MS        10000 /* longest wait for a killed sandbox to be gone */
 #define SB_LOCAL_REFILL_MS      5     /* pools are refilled this long after a take */
+#define SB_LOCAL_FILE_MS        20000 /* longest file operation */
 #define SB_LOCAL_BACKOFF_MAX_MS 5000
 #define SB_LOCAL_READ_BYTES     262144U
 #define SB_LOCAL_READ_TURNS     8 /* reads of one box per loop turn */
@@ -149,8 +151,16 @@ struct sb_box {
     uint64_t kill_at_ms;
     struct buf *code; /* owned reference while being written */
     size_t code_sent; /* of head + code */
+    size_t head_len;  /* frame head, for a run with its own */
     unsigned char head[ZYP_FRAME_HEAD + ZYP_RUN_HEAD];
     struct sb_local_text text[2]; /* stdout, stderr */
+
+    /* the file operation in flight; the box is BUSY then too */
+    bool has_file;
+    enum sb_file_op file_op;
+    sb_data_cb file_cb;
+    void *file_ctx;
+    struct err file_err; /* refused without asking the sandbox */
 
     /* the end */
     bool is_killed_for_time;
@@ -200,5 +210,14 @@ void sb_local_run_finish(struct sb_box *b, enum sb_end end, const struct err *e)
 void sb_local_run_on_timer(struct sb_box *b);
 void sb_local_run_on_stream(struct sb_box *b, int events); /* readable, writable */
 void sb_local_run_drain(struct sb_box *b); /* what is left in the socket of a dead child */
+void sb_local_file_send(struct sb_box *b, struct buf *body); /* one FILE frame */
+
+/* sb_local_file.c */
+void sb_local_file_start(struct sb_box *b, enum sb_file_op op, struct str_view path,
+                         struct str_view data, sb_data_cb cb, void *ctx);
+void sb_local_file_on_timer(struct sb_box *b);
+bool sb_local_file_on_reply(struct sb_box *b, struct str_view in); /* false = nonsense */
+void sb_local_file_finish(struct sb_box *b, int rc, struct buf *data, const struct err *e);
+int sb_local_file_entries(struct str_view in, struct bytes *out);
 
 #endif

@@ -27,15 +27,15 @@ static void poll_want(struct sb_box *b, int events)
 static void code_write(struct sb_box *b)
 {
     while (b->code != NULL) {
-        size_t total = sizeof(b->head) + b->code->n;
+        size_t total = b->head_len + b->code->n;
         struct iovec iov[2];
         struct msghdr m = {.msg_iov = iov, .msg_iovlen = 0};
 
-        if (b->code_sent < sizeof(b->head)) {
+        if (b->code_sent < b->head_len) {
             iov[m.msg_iovlen++] =
-                (struct iovec){b->head + b->code_sent, sizeof(b->head) - b->code_sent};
+                (struct iovec){b->head + b->code_sent, b->head_len - b->code_sent};
         }
-        size_t from = b->code_sent > sizeof(b->head) ? b->code_sent - sizeof(b->head) : 0;
+        size_t from = b->code_sent > b->head_len ? b->code_sent - b->head_len : 0;
 
         if (b->code->n > from) {
             struct iovec *v = &iov[m.msg_iovlen++];
@@ -79,9 +79,19 @@ void sb_local_run_start(struct sb_box *b, struct buf *code, uint32_t run, uint32
     memset(b->text, 0, sizeof(b->text));
     b->code = buf_ref(code);
     b->code_sent = 0;
+    b->head_len = sizeof(b->head);
     zyp_frame_encode(b->head, ZYP_FRAME_RUN, (uint32_t)(ZYP_RUN_HEAD + code->n));
     zyp_run_encode(b->head + ZYP_FRAME_HEAD, &head);
     (void)uv_timer_start(&b->timer, b->timer.timer_cb, timeout_ms, 0);
+    code_write(b);
+}
+
+void sb_local_file_send(struct sb_box *b, struct buf *body)
+{
+    b->code = buf_ref(body);
+    b->code_sent = 0;
+    b->head_len = ZYP_FRAME_HEAD;
+    zyp_frame_encode(b->head, ZYP_FRAME_FILE, (uint32_t)body->n);
     code_write(b);
 }
 
@@ -95,7 +105,7 @@ static void nudge(struct sb_box *b)
 
 void sb_local_run_interrupt(struct sb_box *b, enum sb_local_stop why)
 {
-    if (b->state != SB_LOCAL_BUSY || b->stop != SB_LOCAL_STOP_NONE) {
+    if (b->state != SB_LOCAL_BUSY || b->has_file || b->stop != SB_LOCAL_STOP_NONE) {
         return;
     }
     b->stop = why;
@@ -107,6 +117,15 @@ void sb_local_run_on_timer(struct sb_box *b)
 {
     if (b->state == SB_LOCAL_WARMING) { /* a warm-up that hangs is no use */
         sb_local_box_retire(b);
+        return;
+    }
+    if (b->has_file) {
+        bool is_last = b->state == SB_LOCAL_DEAD && b->is_destroyed;
+
+        sb_local_file_on_timer(b);
+        if (is_last) { /* as below */
+            sb_local_box_end(b);
+        }
         return;
     }
     if (b->state == SB_LOCAL_DEAD && b->has_run) { /* run() of a dead box, answered here */
@@ -229,6 +248,17 @@ static bool on_count(struct sb_box *b, struct str_view data)
     return true;
 }
 
+static bool on_changed(struct sb_box *b, struct str_view data)
+{
+    struct bytes *out = &b->p->scratch;
+    int rc = sb_local_file_entries(data, out);
+
+    if (rc == 0) {
+        b->hooks.on_event(b->hooks.ctx, SB_EVENT_FILES, (struct str_view){out->p, out->n});
+    }
+    return rc != ERR_INVALID;
+}
+
 static bool on_run_end(struct sb_box *b, struct str_view data)
 {
     struct zyp_end end;
@@ -260,7 +290,7 @@ static bool on_run_end(struct sb_box *b, struct str_view data)
 /* One whole frame. False = the child broke the protocol. */
 static bool on_frame(struct sb_box *b, enum zyp_frame_type type, struct str_view data)
 {
-    bool has_run = b->state == SB_LOCAL_BUSY;
+    bool has_run = b->state == SB_LOCAL_BUSY && b->has_run;
 
     switch (type) {
     case ZYP_FRAME_READY:
@@ -290,7 +320,12 @@ static bool on_frame(struct sb_box *b, enum zyp_frame_type type, struct str_view
         return has_run ? on_count(b, data) : b->state == SB_LOCAL_WARMING;
     case ZYP_FRAME_END:
         return (has_run || b->state == SB_LOCAL_WARMING) && on_run_end(b, data);
+    case ZYP_FRAME_CHANGED:
+        return has_run && on_changed(b, data);
+    case ZYP_FRAME_FILE_REPLY:
+        return b->state == SB_LOCAL_BUSY && sb_local_file_on_reply(b, data);
     case ZYP_FRAME_RUN:
+    case ZYP_FRAME_FILE:
         return false;
     }
     return false;
@@ -309,7 +344,8 @@ static long frames_take(struct sb_box *b, const char *p, size_t n)
         if (rc == ZYP_SHORT) {
             break;
         }
-        if (rc != 0 || f.len > b->p->cfg->local_output_max_bytes + ZYP_STREAM_MAX) {
+        if (rc != 0 || (f.len > b->p->cfg->local_output_max_bytes + ZYP_STREAM_MAX &&
+                        f.type != ZYP_FRAME_FILE_REPLY && f.type != ZYP_FRAME_CHANGED)) {
             return -1;
         }
         if (n - at - ZYP_FRAME_HEAD < f.len) {

@@ -174,3 +174,66 @@ int zyp_end_decode(struct zyp_end *ret, const void *in, size_t n)
     ret->flags = get32(p + 4);
     return 0;
 }
+
+void zyp_file_head_encode(uint8_t dst[ZYP_FILE_HEAD], enum zyp_file_op op, size_t path_len)
+{
+    dst[0] = (uint8_t)op;
+    dst[1] = 0;
+    dst[2] = (uint8_t)path_len;
+    dst[3] = (uint8_t)(path_len >> 8);
+}
+
+int zyp_file_decode(struct zyp_file *ret, const void *in, size_t n)
+{
+    const uint8_t *p = in;
+
+    if (n < ZYP_FILE_HEAD || p[0] < ZYP_FILE_PUT || p[0] > ZYP_FILE_DELETE || p[1] != 0) {
+        return ZYP_MALFORMED;
+    }
+    size_t len = (size_t)p[2] | (size_t)p[3] << 8;
+
+    if (len > ZYP_PATH_MAX || len > n - ZYP_FILE_HEAD ||
+        memchr(p + ZYP_FILE_HEAD, '\0', len) != NULL) {
+        return ZYP_MALFORMED;
+    }
+    ret->op = (enum zyp_file_op)p[0];
+    ret->path = (const char *)p + ZYP_FILE_HEAD;
+    ret->path_len = len;
+    ret->data = p + ZYP_FILE_HEAD + len;
+    ret->data_len = n - ZYP_FILE_HEAD - len;
+    return 0;
+}
+
+size_t zyp_entry_encode(void *dst, const struct zyp_entry *e)
+{
+    uint8_t *p = dst;
+
+    p[0] = (uint8_t)e->kind;
+    zyp_u64_encode(p + 1, e->size);
+    zyp_u64_encode(p + 9, e->mtime_ms);
+    p[17] = (uint8_t)e->name_len;
+    p[18] = (uint8_t)(e->name_len >> 8);
+    memcpy(p + ZYP_ENTRY_HEAD, e->name, e->name_len);
+    return ZYP_ENTRY_HEAD + e->name_len;
+}
+
+int zyp_entry_decode(struct zyp_entry *ret, const void *in, size_t n)
+{
+    const uint8_t *p = in;
+
+    if (n < ZYP_ENTRY_HEAD || p[0] == 0 || strchr("fdlo", p[0]) == NULL) {
+        return ZYP_MALFORMED;
+    }
+    size_t len = (size_t)p[17] | (size_t)p[18] << 8;
+
+    if (len == 0 || len > ZYP_PATH_MAX || len > n - ZYP_ENTRY_HEAD ||
+        memchr(p + ZYP_ENTRY_HEAD, '\0', len) != NULL ||
+        zyp_u64_decode(&ret->size, p + 1, 8) != 0 ||
+        zyp_u64_decode(&ret->mtime_ms, p + 9, 8) != 0) {
+        return ZYP_MALFORMED;
+    }
+    ret->kind = (char)p[0];
+    ret->name = (const char *)p + ZYP_ENTRY_HEAD;
+    ret->name_len = len;
+    return (int)(ZYP_ENTRY_HEAD + len);
+}

@@ -29,6 +29,12 @@
 #define ZYP_STREAM_MAX  (256U << 10) /* one STDOUT or STDERR frame */
 #define ZYP_DISPLAY_MAX (64U << 20)
 #define ZYP_RUN_HEAD    16 /* before the code in a RUN frame */
+#define ZYP_FILE_HEAD   4  /* before path and data in a FILE frame */
+#define ZYP_FILE_MAX    (32U << 20)
+#define ZYP_PATH_MAX    1024U
+#define ZYP_ENTRY_HEAD  19 /* before the name */
+#define ZYP_ENTRIES_MAX 10000U
+#define ZYP_LIST_MAX    (1U << 20) /* all entries of a listing or of a report of changes */
 
 #define ZYP_MALFORMED (-1)
 #define ZYP_SHORT     (-2) /* frame head not complete yet */
@@ -54,7 +60,10 @@
     X(DISPLAY,   6, 1, ZYP_DISPLAY_MAX, "JSON object") \
     X(EXCEPTION, 7, 1, ZYP_DISPLAY_MAX, "JSON object") \
     X(COUNT,     8, 1, 8,               "u64 execution count") \
-    X(END,       9, 1, 8,               "u32 run, u32 ZYP_END_* bits")
+    X(END,       9, 1, 8,               "u32 run, u32 ZYP_END_* bits") \
+    X(FILE,      10, 0, ZYP_FILE_HEAD + ZYP_PATH_MAX + ZYP_FILE_MAX, "u8 ZYP_FILE_* operation, u8 0, u16 path length, path, data of a PUT") \
+    X(FILE_REPLY, 11, 1, 4 + ZYP_FILE_MAX, "u32 errno value, then the file or entries") \
+    X(CHANGED,   12, 1, ZYP_LIST_MAX,   "entries: files that a run made or changed; before its END")
 /* clang-format on */
 
 enum zyp_ctl_type {
@@ -119,6 +128,40 @@ struct zyp_end {
     uint32_t run;
     uint32_t flags;
 };
+
+enum zyp_file_op {
+    ZYP_FILE_PUT = 1,
+    ZYP_FILE_GET,
+    ZYP_FILE_LIST,
+    ZYP_FILE_STAT,
+    ZYP_FILE_DELETE,
+};
+
+/* A FILE frame's payload; path is relative to /mnt/data, without NUL, empty for the top. */
+struct zyp_file {
+    enum zyp_file_op op;
+    const char *path; /* borrowed */
+    size_t path_len;
+    const void *data; /* borrowed */
+    size_t data_len;
+};
+
+void zyp_file_head_encode(uint8_t dst[ZYP_FILE_HEAD], enum zyp_file_op op, size_t path_len);
+int zyp_file_decode(struct zyp_file *ret, const void *p, size_t n);
+
+/* One entry of a listing: u8 kind, u64 size, u64 mtime, u16 name length, name. */
+struct zyp_entry {
+    char kind; /* f d l o: file, directory, link, other */
+    uint64_t size;
+    uint64_t mtime_ms;
+    const char *name; /* borrowed; no NUL */
+    size_t name_len;
+};
+
+/* Bytes written: ZYP_ENTRY_HEAD + name_len, which must be at most ZYP_PATH_MAX. */
+size_t zyp_entry_encode(void *dst, const struct zyp_entry *e);
+/* Bytes used, or ZYP_MALFORMED. */
+int zyp_entry_decode(struct zyp_entry *ret, const void *p, size_t n);
 
 void zyp_end_encode(uint8_t dst[8], const struct zyp_end *e);
 int zyp_end_decode(struct zyp_end *ret, const void *p, size_t n); /* n == 8 */

@@ -5,43 +5,42 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "zg_files.h"
 #include "zg_out.h"
 #include "zg_python.h"
 
-/* One RUN frame from sandboxd, which is trusted; still bounded. 1, 0 = owner gone, -1. */
-static int run_read(struct zyp_run *ret, char **ret_code, size_t *ret_n)
+/* One RUN or FILE frame from sandboxd, which is trusted; still bounded. 1, 0 = owner gone, -1. */
+static int frame_read(struct zyp_frame *ret, char **ret_body)
 {
     uint8_t head[ZYP_FRAME_HEAD];
-    struct zyp_frame f;
     int rc = zg_read_all(ZG_FD_STREAM, head, sizeof(head));
 
     if (rc != 1) {
         return rc;
     }
-    if (zyp_frame_decode(&f, head, sizeof(head), false) != 0 || f.type != ZYP_FRAME_RUN ||
-        f.len < ZYP_RUN_HEAD) {
+    if (zyp_frame_decode(ret, head, sizeof(head), false) != 0 ||
+        (ret->type == ZYP_FRAME_RUN && ret->len < ZYP_RUN_HEAD)) {
         return -1;
     }
-    char *body = malloc(f.len);
+    char *body = malloc(ret->len + 1U);
 
     if (body == NULL) {
         return -1;
     }
-    if (zg_read_all(ZG_FD_STREAM, body, f.len) != 1 || zyp_run_decode(ret, body, f.len) != 0) {
+    if (ret->len > 0 && zg_read_all(ZG_FD_STREAM, body, ret->len) != 1) {
         free(body);
         return -1;
     }
-    *ret_code = body;
-    *ret_n = f.len - ZYP_RUN_HEAD;
+    *ret_body = body;
     return 1;
 }
 
 _Noreturn void zg_child_main(const struct zg_jail *j, unsigned host_id, int stream)
 {
     static struct zg_err e;
+    struct zyp_frame f;
     struct zyp_run run;
     char *body = NULL;
-    size_t n = 0;
     bool is_started = false;
 
     if (zg_jail_enter(j, host_id, stream, &e) != 0) {
@@ -58,8 +57,19 @@ _Noreturn void zg_child_main(const struct zg_jail *j, unsigned host_id, int stre
         if (is_started) {
             zg_python_idle_begin();
         }
-        if (run_read(&run, &body, &n) != 1) {
+        if (frame_read(&f, &body) != 1) {
             _exit(0);
+        }
+        if (f.type == ZYP_FRAME_FILE) {
+            zg_files_do(body, f.len);
+            free(body);
+            if (is_started) {
+                zg_python_idle_end();
+            }
+            continue;
+        }
+        if (zyp_run_decode(&run, body, f.len) != 0) {
+            _exit(1);
         }
         if (is_started) {
             zg_python_idle_end();
@@ -74,7 +84,8 @@ _Noreturn void zg_child_main(const struct zg_jail *j, unsigned host_id, int stre
         if (run.run == 0) {
             zg_python_warm();
         } else {
-            zg_python_run(body + ZYP_RUN_HEAD, n, run.cpu_s);
+            zg_python_run(body + ZYP_RUN_HEAD, f.len - ZYP_RUN_HEAD, run.cpu_s);
+            zg_files_changed(0);
         }
         zg_out_run_end();
         free(body);

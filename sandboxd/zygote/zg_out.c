@@ -283,6 +283,7 @@ void zg_out_write(enum zyp_frame_type type, const void *p, size_t n)
 bool zg_out_emit(enum zyp_frame_type type, const void *p, size_t n)
 {
     bool is_sent = false;
+    bool is_free = type == ZYP_FRAME_COUNT || type == ZYP_FRAME_CHANGED; /* not output */
 
     if (out.mode != OUT_CHILD) {
         return false;
@@ -291,8 +292,8 @@ bool zg_out_emit(enum zyp_frame_type type, const void *p, size_t n)
     if (out.is_running) {
         pipes_drain();
         hold_flush();
-        if (n <= zyp_frame_limit(type) && (n <= out.left || type == ZYP_FRAME_COUNT)) {
-            out.left -= type == ZYP_FRAME_COUNT ? 0 : n;
+        if (n <= zyp_frame_limit(type) && (n <= out.left || is_free)) {
+            out.left -= is_free ? 0 : n;
             zg_out_send(type, p, n);
             is_sent = true;
         } else {

@@ -163,7 +163,7 @@ void pc_destroy(struct pc_world *w, struct sb_box *b)
 static void on_event(void *ctx, enum sb_event_kind kind, struct str_view data)
 {
     struct pc_run *r = ctx;
-    static const char marks[] = "OEDXC";
+    static const char marks[] = "OEDXCF";
 
     assert_false(r->is_ended);
     (void)bytes_put_char(&r->log, marks[kind]);

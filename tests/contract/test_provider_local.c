@@ -235,6 +235,199 @@ static void test_fresh_randomness(void **state)
     pc_run_fini(&r[1]);
 }
 
+/* ---- files -------------------------------------------------------------------------------- */
+
+struct answer {
+    bool is_done;
+    int rc;
+    struct buf *data; /* own reference */
+    char text[512];
+};
+
+static void on_file(void *ctx, int rc, struct buf *data, const struct err *e)
+{
+    struct answer *a = ctx;
+
+    assert_false(a->is_done);
+    a->is_done = true;
+    a->rc = rc;
+    a->data = data != NULL ? buf_ref(data) : NULL;
+    (void)snprintf(a->text, sizeof(a->text), "%s", rc != 0 ? e->text : "");
+}
+
+/* The error code; `want` = what the data must hold, NULL = nothing is said about it. */
+static int file_n(struct sb_box *b, enum sb_file_op op, struct str_view path, struct str_view data,
+                  const char *want)
+{
+    struct answer a = {0};
+
+    world.ops->file(b, op, path, data, on_file, &a);
+    assert_false(a.is_done); /* never from inside the call */
+    pc_wait(&world, &a.is_done, "a file operation");
+    if (want != NULL) {
+        if (a.rc != 0 || a.data == NULL ||
+            memmem(a.data->p, a.data->n, want, strlen(want)) == NULL) {
+            fail_msg("%d '%s': not '%s' but '%.*s'", a.rc, a.text, want,
+                     a.data != NULL ? (int)a.data->n : 0, a.data != NULL ? a.data->p : "");
+        }
+    }
+    buf_unref(a.data);
+    return a.rc;
+}
+
+static int file(struct sb_box *b, enum sb_file_op op, const char *path, const char *data,
+                const char *want)
+{
+    return file_n(b, op, sv_of(path), sv_of(data), want);
+}
+
+static void test_file_operations(void **state)
+{
+    struct sb_box *b = pc_create(&world);
+    char *large = calloc(1, (32U << 20) + 1);
+
+    (void)state;
+    assert_non_null(large);
+    assert_int_equal(file(b, SB_FILE_LIST, "", "", "[]"), 0); /* before any run */
+    assert_int_equal(file(b, SB_FILE_PUT, "a/b/c.txt", "hello", NULL), 0);
+    assert_int_equal(file(b, SB_FILE_GET, "/mnt/data/a/b/c.txt", "", "hello"), 0);
+    expect(b, "print(open('a/b/c.txt').read())\nopen('mine', 'w').write('from code')", "hello\n");
+    assert_int_equal(file(b, SB_FILE_GET, "mine", "", "from code"), 0);
+    assert_int_equal(file(b, SB_FILE_PUT, "mine", "", NULL), 0);
+    assert_int_equal(file(b, SB_FILE_STAT, "mine", "", "\"type\":\"file\",\"size\":0,"), 0);
+    assert_int_equal(
+        file(b, SB_FILE_LIST, "/mnt/data", "", "{\"name\":\"a\",\"type\":\"directory\""), 0);
+    assert_int_equal(file(b, SB_FILE_DELETE, "a", "", NULL), ERR_INVALID); /* not empty */
+    assert_int_equal(file(b, SB_FILE_DELETE, "a/b/c.txt", "", NULL), 0);
+    assert_int_equal(file(b, SB_FILE_DELETE, "a/b", "", NULL), 0);
+    assert_int_equal(file(b, SB_FILE_GET, "a/b/c.txt", "", NULL), ERR_NOT_FOUND);
+    assert_int_equal(file(b, SB_FILE_GET, "a", "", NULL), ERR_INVALID);
+    assert_int_equal(file_n(b, SB_FILE_PUT, sv_of("big"), sv_from(large, (32U << 20) + 1), NULL),
+                     ERR_BODY_TOO_LARGE);
+    assert_int_equal(file_n(b, SB_FILE_PUT, sv_of("big"), sv_from(large, 16U << 20), NULL), 0);
+    assert_int_equal(file_n(b, SB_FILE_PUT, sv_of("more"), sv_from(large, 24U << 20), NULL),
+                     ERR_BODY_TOO_LARGE); /* the disk is full */
+    assert_int_equal(file(b, SB_FILE_STAT, "more", "", NULL), ERR_NOT_FOUND);
+    expect(b, "import os\nprint(sorted(os.listdir()))", "['a', 'big', 'mine']\n"); /* no rest */
+    free(large);
+    pc_destroy(&world, b);
+}
+
+static void test_file_names(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "..",
+                                      "a/../../etc/passwd",
+                                      "/etc/passwd",
+                                      "/mnt",
+                                      "/mnt/datax",
+                                      "/mnt/data/..",
+                                      "x/..",
+                                      ".",
+                                      "/mnt/data",
+                                      "/"};
+    struct sb_box *b = pc_create(&world);
+    char name[1200];
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        for (int op = SB_FILE_PUT; op <= SB_FILE_DELETE; op++) {
+            if (op != SB_FILE_LIST) {
+                assert_int_equal(file(b, (enum sb_file_op)op, bad[i], "x", NULL), ERR_INVALID);
+            }
+        }
+    }
+    assert_int_equal(file_n(b, SB_FILE_PUT, sv_from("a\0b", 3), sv_of("x"), NULL), ERR_INVALID);
+    memset(name, 'n', sizeof(name));
+    assert_int_equal(file_n(b, SB_FILE_PUT, sv_from(name, 255), sv_of("x"), NULL), 0);
+    assert_int_equal(file_n(b, SB_FILE_GET, sv_from(name, 255), sv_of(""), "x"), 0);
+    assert_int_equal(file_n(b, SB_FILE_PUT, sv_from(name, 256), sv_of("x"), NULL), ERR_INVALID);
+    assert_int_equal(file_n(b, SB_FILE_PUT, sv_from(name, 1100), sv_of("x"), NULL), ERR_INVALID);
+    static const char *const odd[] = {"new\nline", "\xff\xfe", "-rf",     " ",
+                                      "...",       "\"'`$(x)", "\x1b[31m"};
+
+    for (unsigned i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        assert_int_equal(file(b, SB_FILE_PUT, odd[i], odd[i], NULL), 0);
+        assert_int_equal(file(b, SB_FILE_GET, odd[i], "", odd[i]), 0);
+    }
+    assert_int_equal(file(b, SB_FILE_LIST, "", "", "\"new\\nline\""), 0);
+    pc_destroy(&world, b);
+}
+
+static void test_file_tricks(void **state)
+{
+    struct sb_box *b = pc_create(&world);
+
+    (void)state;
+    expect(
+        b,
+        "import os\nos.symlink('/etc/passwd', 'l'); os.symlink('/', 'd'); os.symlink('l2', 'l2')\n"
+        "os.mkfifo('p'); os.symlink('real', 'good'); open('real', 'w').write('R')\n"
+        "os.symlink('/proc/self/fd/3', 'f')",
+        "");
+    assert_int_equal(file(b, SB_FILE_GET, "l", "", NULL), ERR_INVALID);
+    assert_int_equal(file(b, SB_FILE_GET, "d/etc/passwd", "", NULL), ERR_INVALID);
+    assert_int_equal(file(b, SB_FILE_PUT, "d/tmp/x", "x", NULL), ERR_INVALID);
+    assert_int_equal(file(b, SB_FILE_GET, "l2", "", NULL), ERR_INVALID);
+    assert_int_equal(file(b, SB_FILE_GET, "p", "", NULL), ERR_INVALID); /* and does not wait */
+    assert_int_equal(file(b, SB_FILE_GET, "f", "", NULL), ERR_INVALID);
+    assert_int_equal(file(b, SB_FILE_GET, "good", "", "R"), 0);
+    assert_int_equal(file(b, SB_FILE_PUT, "l", "mine", NULL), 0); /* replaced, not followed */
+    expect(b, "print(os.path.islink('l'), open('l').read(), len(open('/etc/passwd').read()) > 9)",
+           "False mine True\n");
+    assert_int_equal(file(b, SB_FILE_DELETE, "d", "", NULL), 0);
+    pc_destroy(&world, b);
+}
+
+static void test_files_changed(void **state)
+{
+    struct sb_box *b = pc_create(&world);
+    struct pc_run r;
+
+    (void)state;
+    assert_int_equal(file(b, SB_FILE_PUT, "given", "1", NULL), 0);
+    pc_run(&world, &r, b, "import os\nos.mkdir('d'); open('d/x.csv', 'w').write('abc')");
+    assert_non_null(
+        strstr(text_of(&r.log), "F:[{\"name\":\"d/x.csv\",\"type\":\"file\",\"size\":3,"));
+    assert_null(strstr(text_of(&r.log), "given")); /* no work of the run */
+    pc_run_fini(&r);
+    pc_run(&world, &r, b, "1 + 1");
+    assert_null(strstr(text_of(&r.log), "F:"));
+    pc_run_fini(&r);
+    pc_run(&world, &r, b, "open('given', 'a').write('2'); os.remove('d/x.csv')");
+    assert_non_null(
+        strstr(text_of(&r.log), "F:[{\"name\":\"given\",\"type\":\"file\",\"size\":2,"));
+    pc_run_fini(&r);
+    pc_run(&world, &r, b,
+           "for i in range(5000): open('f%d' % i, 'w').close()\nos.symlink('/', 'r')");
+    assert_int_equal(r.end, SB_END_OK); /* bounded */
+    pc_run_fini(&r);
+    pc_destroy(&world, b);
+}
+
+/* Code that stands in the way of an answer, or gives one of its own. */
+static void test_file_hostile(void **state)
+{
+    struct sb_box *b = pc_create(&world);
+    struct answer a = {0};
+
+    (void)state;
+    expect(b,
+           "import os, threading, time\n"
+           "def go():\n  time.sleep(.3)\n  os.write(3, b'\\x0b\\1\\0\\0\\xff\\xff\\xff\\x7f')\n"
+           "threading.Thread(target=go).start()\nos.mkfifo('p')",
+           "");
+    pc_pass(&world, 600); /* an answer that nobody asked for */
+    assert_false(world.ops->is_alive(b));
+    assert_int_equal(file(b, SB_FILE_GET, "x", "", NULL), ERR_SANDBOX_LOST);
+    pc_destroy(&world, b);
+    b = pc_create(&world);
+    world.ops->file(b, SB_FILE_GET, sv_of("x"), sv_of(""), on_file, &a);
+    pc_destroy(&world, b); /* at any moment: the operation ends first */
+    assert_true(a.is_done && (a.rc == ERR_SANDBOX_LOST || a.rc == ERR_NOT_FOUND));
+    buf_unref(a.data);
+}
+
 static const char *dead_why;
 
 static void on_dead(void *ctx, const char *why)
@@ -375,6 +568,11 @@ int main(void)
         cmocka_unit_test(test_files_and_input),
         cmocka_unit_test(test_figures),
         cmocka_unit_test(test_fresh_randomness),
+        cmocka_unit_test(test_file_operations),
+        cmocka_unit_test(test_file_names),
+        cmocka_unit_test(test_file_tricks),
+        cmocka_unit_test(test_files_changed),
+        cmocka_unit_test(test_file_hostile),
         cmocka_unit_test(test_dies_between_runs),
         cmocka_unit_test(test_foreign_frames),
         cmocka_unit_test(test_nothing_is_left),

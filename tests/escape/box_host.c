@@ -57,7 +57,7 @@ static void on_event(void *ctx, enum sb_event_kind kind, struct str_view data)
     const struct slot *s = ctx;
     char head[64];
 
-    (void)snprintf(head, sizeof(head), "event %u %c", s->n, "OEDXC"[kind]);
+    (void)snprintf(head, sizeof(head), "event %u %c", s->n, "OEDXCF"[kind]);
     say(head, data);
 }
 

@@ -15,6 +15,9 @@ static void frames(const uint8_t *p, size_t n)
 {
     struct zyp_frame f;
     struct zyp_end end;
+    struct zyp_file file;
+    struct zyp_entry entry;
+    uint8_t again[ZYP_ENTRY_HEAD + ZYP_PATH_MAX];
     uint64_t v;
 
     while (zyp_frame_decode(&f, p, n, true) == 0) {
@@ -24,6 +27,12 @@ static void frames(const uint8_t *p, size_t n)
         }
         (void)zyp_end_decode(&end, p + ZYP_FRAME_HEAD, f.len);
         (void)zyp_u64_decode(&v, p + ZYP_FRAME_HEAD, f.len);
+        (void)zyp_file_decode(&file, p + ZYP_FRAME_HEAD, f.len);
+        int used = zyp_entry_decode(&entry, p + ZYP_FRAME_HEAD, f.len);
+
+        REQUIRE(used < 0 ||
+                ((uint32_t)used <= f.len && zyp_entry_encode(again, &entry) == (size_t)used &&
+                 memcmp(again, p + ZYP_FRAME_HEAD, (size_t)used) == 0));
         p += ZYP_FRAME_HEAD + f.len;
         n -= ZYP_FRAME_HEAD + f.len;
     }
