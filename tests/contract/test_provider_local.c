@@ -132,6 +132,21 @@ static void test_cells(void **state)
         expect(b, "%%capture out\nprint('hidden')", "");
         expect(b, "print(out.stdout)", "hidden\n\n");
         expect(b, "x = 5;\n_i", "");
+        /* a formatter of the user's own counts for values that have a short way too */
+        expect(b,
+               "fs = get_ipython().display_formatter.formatters\nfs['text/html'].for_type(int, "
+               "lambda v: '<b>%d</b>' % v)\nNone",
+               "");
+        pc_run(&world, &r, b, "7");
+        assert_non_null(strstr(text_of(&r.display), "<b>7</b>"));
+        pc_run_fini(&r);
+        expect(b,
+               "fs['text/html'].pop(int); fs['text/plain'].for_type(str, lambda v, p, c: "
+               "p.text('MINE'))\nNone",
+               "");
+        pc_run(&world, &r, b, "'text'");
+        assert_non_null(strstr(text_of(&r.display), "MINE"));
+        pc_run_fini(&r);
     }
     pc_run(&world, &r, b, "x = 7\nx;");
     assert_int_equal(r.displays, 0); /* a semicolon keeps the value back */
