@@ -168,15 +168,23 @@ static void on_timer(uv_timer_t *t)
 /* --- end of a request and of the connection
  * ---------------------------------------------------------------------- */
 
-static const char *status_label(int status, char dst[8])
+static const char *status_label(int status, char dst[4])
 {
-    (void)snprintf(dst, 8, "%d", status);
+    unsigned v = status > 0 && status < 1000 ? (unsigned)status : 0;
+
+    if (v == 0) { /* nothing was answered */
+        return "0";
+    }
+    dst[0] = (char)('0' + v / 100);
+    dst[1] = (char)('0' + v / 10 % 10);
+    dst[2] = (char)('0' + v % 10);
+    dst[3] = '\0';
     return dst;
 }
 
 void fe_conn_end_request(struct fe_conn *c)
 {
-    char status[8];
+    char status[4];
     uint64_t now_us = clock_us();
     uint64_t took_us = c->ready_us != 0 ? now_us - c->ready_us : 0;
     const char *label = c->route.label != NULL ? c->route.label : "none";

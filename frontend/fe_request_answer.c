@@ -71,8 +71,15 @@ static bool has_header(struct str_view lines, struct str_view name)
 
 static void put_ms(struct bytes *out, const char *name, uint64_t us)
 {
-    bytes_printf(out, "%s: %llu.%03llu\r\n", name, (unsigned long long)(us / 1000U),
-                 (unsigned long long)(us % 1000U));
+    unsigned rest = (unsigned)(us % 1000U);
+    char digits[] = {
+        '.', (char)('0' + rest / 100), (char)('0' + rest / 10 % 10), (char)('0' + rest % 10), '\r',
+        '\n'};
+
+    bytes_put_str(out, name);
+    bytes_put(out, ": ", 2);
+    bytes_put_u64(out, us / 1000U);
+    bytes_put(out, digits, sizeof(digits));
 }
 
 /* The answer's header lines: the worker's, checked, and ours. */
