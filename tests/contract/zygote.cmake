@@ -27,3 +27,6 @@ set_tests_properties(test_escape PROPERTIES TIMEOUT 900)
 add_test(NAME test_leaks
     COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/escape/leaks.py $<TARGET_FILE:box_host> 150 8)
 set_tests_properties(test_leaks PROPERTIES TIMEOUT 600)
+add_test(NAME test_local_reload
+    COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/contract/test_local_reload.py $<TARGET_FILE:box_host>)
+set_tests_properties(test_local_reload PROPERTIES TIMEOUT 240)
