@@ -322,6 +322,7 @@ void fe_request_on_lost(struct fe *fe, const struct plane_in *in)
     }
     if (r->state == FE_REQUEST_STARTED || r->attempt >= FE_ATTEMPTS_MAX) {
         LOG(JOB_LOST, &r->rid, KV_S("next", "error"), KV_U("attempt", r->attempt));
+        cancel(r, ERR_WORKER_LOST); /* no other attempt follows: its sandbox can go now */
         fail_code(r, ERR_WORKER_LOST,
                   r->state == FE_REQUEST_STARTED
                       ? "The worker of this request was lost while it was answering."

@@ -166,6 +166,16 @@ class Kill(unittest.TestCase):
         self.assertEqual(events[-1][1]["response"]["id"], events[0][1]["response"]["id"])
         self.assertEqual([d["sequence_number"] for _, d in events], list(range(len(events))))
 
+    def test_sandbox_of_a_lost_stream_goes_at_once(self):
+        c, r, seen = self.stream_until([{"code": "import time; time.sleep(20)"}], marker=b"interpreting")
+        os.kill(GW.children()[self.busy_worker()], signal.SIGKILL)
+        seen += r.read()
+        c.close()
+        self.assertEqual([n for n, _ in sse(seen)][-2:], ["error", "response.failed"])
+        wait_until("its sandbox is deleted", lambda: [b for b in GW.status_document()["sandboxds"]
+                                                      if b["sandboxes"] == b["sessions"]], 15)
+        GW.wait_ready()
+
     def test_worker_mid_stream_of_chat(self):
         words = " ".join("w%d" % i for i in range(200))
         c, r, seen = self.stream_until([{"text": words, "gap": 0.05}], "/v1/chat/completions", b"\"content\"")
