@@ -92,7 +92,8 @@ enum br_act_kind {
 
 enum br_note {
     BR_NOTE_JOIN, /* name, role */
-    BR_NOTE_GONE, /* name, role, text, n = jobs in flight */
+    BR_NOTE_LEFT, /* name, role, text: it had said BYE, and nothing was in flight */
+    BR_NOTE_GONE, /* name, role, text, n = jobs, or sandbox calls, in flight */
     BR_NOTE_BAD,  /* name, role, code, text */
     BR_NOTE_LOST, /* rid, name of the worker, text, n = attempt */
     BR_NOTE_RETRY /* rid, text, n = attempt */

@@ -172,6 +172,9 @@ static void log_note(const struct br_act *a)
     case BR_NOTE_JOIN:
         LOG(PEER_JOIN, NULL, KV_S("peer", a->name), KV_S("role", a->role), KV_U("capacity", a->n));
         return;
+    case BR_NOTE_LEFT:
+        LOG(PEER_LEFT, NULL, KV_S("peer", a->name), KV_S("role", a->role), KV_S("why", a->text));
+        return;
     case BR_NOTE_GONE:
         LOG(PEER_GONE, NULL, KV_S("peer", a->name), KV_S("role", a->role), KV_S("why", a->text),
             KV_U("in_flight", a->n));

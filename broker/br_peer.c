@@ -124,11 +124,13 @@ static void frontend_gone(struct br_core *c, struct br_peer *fe)
 void br_peer_gone(struct br_core *c, struct br_peer *p, const char *why)
 {
     struct br_act *a;
+    size_t in_flight = p->role == MSG_ROLE_SANDBOXD ? p->calls.count : p->jobs.count;
 
     if (p->state == BR_PEER_GONE) {
         return;
     }
-    br_act_note(c, BR_NOTE_GONE, p, NULL, why, 0, (unsigned)p->jobs.count);
+    br_act_note(c, p->state == BR_PEER_DRAINING && in_flight == 0 ? BR_NOTE_LEFT : BR_NOTE_GONE, p,
+                NULL, why, 0, (unsigned)in_flight);
     br_peer_move(c, p, BR_PEER_GONE, why);
     list_remove(&c->peers[p->role], &p->link);
     list_push_back(&c->graveyard, &p->link);

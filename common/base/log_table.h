@@ -15,7 +15,8 @@
     X(LINK_UP,          INFO,  "connected to a broker") \
     X(LINK_DOWN,        WARN,  "connection to a broker lost") \
     X(PEER_JOIN,        INFO,  "a peer said HELLO to the broker; name, role") \
-    X(PEER_GONE,        WARN,  "a peer left or was declared dead; why, jobs in flight") \
+    X(PEER_LEFT,        INFO,  "a peer that had said BYE is gone, nothing was in flight; why") \
+    X(PEER_GONE,        WARN,  "a peer is gone or was declared dead; why, in_flight") \
     X(PEER_BAD,         WARN,  "a peer broke the protocol and was dropped; error") \
     X(STATE,            DEBUG, "a state machine moved; object, from, to, why") \
     X(REQUEST_START,    DEBUG, "a client request was accepted") \

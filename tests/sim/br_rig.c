@@ -210,6 +210,10 @@ static void take_acts(struct rig *r, const struct br_act *acts, size_t n)
             (void)bytes_put_str(&r->text, "stop\n");
             break;
         case BR_ACT_NOTE:
+            if (r->shows_ends && (a->note == BR_NOTE_LEFT || a->note == BR_NOTE_GONE)) {
+                (void)bytes_printf(&r->text, "%s %s n=%u\n", a->name,
+                                   a->note == BR_NOTE_LEFT ? "left" : "gone", a->n);
+            }
             break;
         }
     }

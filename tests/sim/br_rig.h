@@ -25,6 +25,7 @@ struct rig {
     uint64_t now_ms;
     struct bytes text;     /* lines since the last rig_expect */
     bool shows_beats;      /* HEARTBEAT and WELCOME lines too */
+    bool shows_ends;       /* a line for each peer that left or is gone */
     bool hears_last_words; /* rig_exited does not wait until the peer is gone */
     uint8_t instance;      /* of the next HELLO; the same value = the same process */
     void (*on_out)(void *ctx, const struct rig_out *o); /* instead of text */

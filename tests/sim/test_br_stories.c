@@ -367,6 +367,27 @@ static void test_worker_leaves_in_order(void **state)
     rig_expect(r, "");
 }
 
+static void test_who_said_bye_leaves(void **state)
+{
+    (void)state;
+    begin();
+    rig_hello(r, "wk1", WK, 2);
+    rig_hello(r, "wk2", WK, 2);
+    rig_hello(r, "sb0", SB, 2);
+    r->shows_ends = true;
+    bytes_reset(&r->text);
+    rig_bye(r, "wk1");
+    rig_exited(r, "wk1", BR_EV_EXITED);
+    rig_exited(r, "wk2", BR_EV_EXITED); /* without a word */
+    rig_bye(r, "sb0");
+    rig_exited(r, "sb0", BR_EV_UNREACHABLE);
+    rig_expect(r, "wk1 left n=0\nwk2 gone n=0\nsb0 left n=0\n");
+    rig_submit(r, "fe0", 1, 1, 1, 0, 0);
+    rig_bye(r, "wk0");
+    rig_exited(r, "wk0", BR_EV_EXITED); /* with work in its hands */
+    rig_expect(r, "wk0 DISPATCH 1/1 \"b1\"\nwk0 gone n=1\nfe0 LOST 1/1\n");
+}
+
 static void test_worker_restarts_under_its_name(void **state)
 {
     (void)state;
@@ -746,6 +767,7 @@ int main(void)
         T(test_silence_is_death),
         T(test_our_own_sleep_is_not_their_death),
         T(test_worker_leaves_in_order),
+        T(test_who_said_bye_leaves),
         T(test_worker_restarts_under_its_name),
         T(test_worker_reconnects),
         T(test_broker_restart_worker_first),
