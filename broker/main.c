@@ -8,6 +8,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "br_daemon.h"
+#include "config/cfg_log.h"
 
 #define DRAIN_SLACK_MS 2000U /* for the goodbyes, after the drain's own limit */
 
@@ -25,12 +26,6 @@ static int usage(FILE *to, int rc)
                 "  --name NAME    process name in logs and metrics (default broker-0)\n"
                 "  --version      print the version\n");
     return rc;
-}
-
-static void on_notice(void *ctx, unsigned line, const char *key, const char *why)
-{
-    (void)ctx;
-    LOG(CONFIG_NOTICE, NULL, KV_U("line", line), KV_S("key", key), KV_S("why", why));
 }
 
 static void on_drain(void *ctx)
@@ -55,15 +50,15 @@ static void on_reload(void *ctx)
     struct cfg *fresh = NULL;
     struct err e = {0};
 
-    if (cfg_load(&fresh, a->file, CFG_FOR_BROKER, on_notice, NULL, &e) != 0) {
+    if (cfg_load(&fresh, a->file, CFG_FOR_BROKER, cfg_log_notice, NULL, &e) != 0) {
         LOG(CONFIG_REJECTED, NULL, KV_ERR(&e));
         return;
     }
     cfg_unref(a->cfg);
     a->cfg = fresh;
     set_log_level(fresh);
+    cfg_taken(fresh);
     br_daemon_reload(a->daemon, fresh);
-    LOG(CONFIG_LOADED, NULL, KV_S("file", fresh->file), KV_U("generation", fresh->generation));
 }
 
 static void on_stopped(void *ctx)
@@ -80,11 +75,11 @@ static int run(struct app *a, const char *name, struct err *e)
     struct br_daemon_opts opts = {.name = name, .on_stopped = on_stopped, .ctx = a};
     int rc;
 
-    if ((rc = cfg_load(&a->cfg, a->file, CFG_FOR_BROKER, on_notice, NULL, e)) != 0) {
+    if ((rc = cfg_load(&a->cfg, a->file, CFG_FOR_BROKER, cfg_log_notice, NULL, e)) != 0) {
         return rc;
     }
     set_log_level(a->cfg);
-    LOG(CONFIG_LOADED, NULL, KV_S("file", a->cfg->file), KV_U("generation", a->cfg->generation));
+    cfg_taken(a->cfg);
     if ((rc = loop_init(&a->loop, &hooks, (unsigned)a->cfg->drain_s * 1000U + DRAIN_SLACK_MS)) !=
         0) {
         return err_set(e, rc, "cannot start the event loop");

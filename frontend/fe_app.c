@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "config/cfg_log.h"
 #include "fe_conn.h"
 #include "fe_local.h"
 #include "fe_request.h"
@@ -36,18 +37,12 @@ void fe_app_snapshot(struct fe *fe, struct bytes *out)
  * ------------------------------------------------------------------------------------------------
  */
 
-static void on_notice(void *ctx, unsigned line, const char *key, const char *why)
-{
-    (void)ctx;
-    LOG(CONFIG_NOTICE, NULL, KV_U("line", line), KV_S("key", key), KV_S("why", why));
-}
-
 static int load(struct fe *fe, struct err *e)
 {
     struct cfg *cfg = NULL;
     struct buf *models = NULL;
     enum log_level level = LOG_LEVEL_INFO;
-    int rc = cfg_load(&cfg, fe->config_file, CFG_FOR_FRONTEND, on_notice, NULL, e);
+    int rc = cfg_load(&cfg, fe->config_file, CFG_FOR_FRONTEND, cfg_log_notice, NULL, e);
 
     if (rc != 0) {
         return rc;
@@ -64,7 +59,7 @@ static int load(struct fe *fe, struct err *e)
     cfg_unref(fe->cfg);
     fe->models = models;
     fe->cfg = cfg;
-    LOG(CONFIG_LOADED, NULL, KV_S("file", fe->config_file), KV_U("generation", cfg->generation));
+    cfg_taken(cfg);
     return 0;
 }
 

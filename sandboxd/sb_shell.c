@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metric.h"
-#include "config/cfg.h"
+#include "config/cfg_log.h"
 #include "io/link.h"
 #include "sb_core.h"
 
@@ -321,26 +321,20 @@ static void on_stats(void *ctx, struct bytes *out)
  * ------------------------------------------------------------------------------------------------------
  */
 
-static void on_notice(void *ctx, unsigned line, const char *key, const char *why)
-{
-    (void)ctx;
-    LOG(CONFIG_NOTICE, NULL, KV_U("line", line), KV_S("key", key), KV_S("why", why));
-}
-
 static void on_reload(void *ctx)
 {
     struct shell *s = ctx;
     struct cfg *cfg = NULL;
     struct err e = {0};
 
-    if (cfg_load(&cfg, s->opts->config_file, CFG_FOR_SANDBOXD, on_notice, NULL, &e) != 0) {
+    if (cfg_load(&cfg, s->opts->config_file, CFG_FOR_SANDBOXD, cfg_log_notice, NULL, &e) != 0) {
         LOG(CONFIG_REJECTED, NULL, KV_ERR(&e));
         return;
     }
     sb_core_reload(s->core, cfg);
     cfg_unref(s->cfg);
     s->cfg = cfg;
-    LOG(CONFIG_LOADED, NULL, KV_S("file", cfg->file), KV_U("generation", cfg->generation));
+    cfg_taken(cfg);
 }
 
 static void on_link_closed(void *ctx)
@@ -500,7 +494,7 @@ int sb_shell_run(const struct sb_shell_opts *opts, struct err *e)
         return err_set(e, ERR_NOMEM, NULL);
     }
     s->opts = opts;
-    rc = cfg_load(&s->cfg, opts->config_file, CFG_FOR_SANDBOXD, on_notice, NULL, e);
+    rc = cfg_load(&s->cfg, opts->config_file, CFG_FOR_SANDBOXD, cfg_log_notice, NULL, e);
     if (rc != 0) {
         mem_free(s);
         return rc;
@@ -508,6 +502,7 @@ int sb_shell_run(const struct sb_shell_opts *opts, struct err *e)
     if (log_level_parse(sv_of(s->cfg->log_level), &level)) {
         log_set_level(level);
     }
+    cfg_taken(s->cfg);
     rc = loop_init(&s->loop, &hooks, (unsigned)(s->cfg->drain_s * 1000));
     if (rc == 0) {
         rc = start(s, e);

@@ -7,6 +7,7 @@
 
 #include "base/id.h"
 #include "base/log.h"
+#include "config/cfg_log.h"
 #include "os/os_fds.h"
 #include "os/os_priv.h"
 #include "wk_pool.h"
@@ -19,16 +20,10 @@ struct app {
     const char *name;
 };
 
-static void on_notice(void *ctx, unsigned line, const char *key, const char *why)
-{
-    (void)ctx;
-    LOG(CONFIG_NOTICE, NULL, KV_U("line", line), KV_S("key", key), KV_S("why", why));
-}
-
 static int load(struct app *app, struct cfg **ret, struct err *e)
 {
     struct cfg *cfg = NULL;
-    int rc = cfg_load(&cfg, app->config_file, CFG_FOR_WORKER, on_notice, NULL, e);
+    int rc = cfg_load(&cfg, app->config_file, CFG_FOR_WORKER, cfg_log_notice, NULL, e);
     enum log_level level;
 
     if (rc != 0 || cfg == NULL) {
@@ -59,7 +54,7 @@ static void on_reload(void *ctx)
         return;
     }
     wk_pool_reload(app->pool, cfg);
-    LOG(CONFIG_LOADED, NULL, KV_S("file", cfg->file), KV_U("generation", cfg->generation));
+    cfg_taken(cfg);
     cfg_unref(app->cfg);
     app->cfg = cfg;
 }
@@ -104,6 +99,7 @@ static int run(struct app *app)
         return EXIT_FAILURE;
     }
     app->cfg = cfg;
+    cfg_taken(cfg);
     if ((rc = loop_init(&app->loop, &hooks, (unsigned)cfg->drain_s * 1000)) != 0) {
         LOG(FATAL, NULL, KV_S("err", err_name(rc)));
         return EXIT_FAILURE;

@@ -92,7 +92,6 @@ static int load_sections(struct cfg_load *l, const struct cfg_node *root)
 /* Loads into a new snapshot; on error nothing is left of it. */
 static int load_text(struct cfg_load *l, struct cfg **ret, struct str_view text)
 {
-    static uint64_t generation;
     struct cfg_node *root = NULL;
     int rc = ERR_INTERNAL;
 
@@ -114,7 +113,6 @@ static int load_text(struct cfg_load *l, struct cfg **ret, struct str_view text)
         cfg_unref(l->c);
         return rc;
     }
-    l->c->generation = ++generation;
     *ret = l->c;
     return 0;
 }

@@ -79,7 +79,7 @@ struct cfg_curve {
 struct cfg {
     unsigned refs;
     char *file;
-    uint64_t generation; /* counts successful loads in this process */
+    uint64_t generation; /* counts what took effect in this process (cfg_log.h); 0 = not yet */
 
     struct cfg_deployment *deployments;
     unsigned deployment_count;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "config/cfg_log.h"
 #include "ctl_super.h"
 
 static const enum cfg_role roles[] = {
@@ -100,7 +101,7 @@ char **ctl_env_make(const struct ctl_super *s, enum ctl_kind kind)
     for (char **p = names; p != NULL && *p != NULL; p++) {
         is_good = is_good && env_put(env, &n, *p, getenv(*p));
     }
-    is_good = is_good && put_sanitizers(env, &n);
+    is_good = is_good && put_sanitizers(env, &n) && env_put(env, &n, CFG_ENV_SUPERVISED, "1");
     if (kind == CTL_KIND_FRONTEND && s->listen_count > 0) {
         (void)snprintf(count, sizeof(count), "%u", s->listen_count);
         is_good = is_good && env_put(env, &n, "LISTEN_FDS", count) &&

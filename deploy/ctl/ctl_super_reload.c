@@ -7,16 +7,11 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "config/cfg_log.h"
 #include "config/cfg_text.h"
 #include "ctl.h"
 #include "ctl_super.h"
 #include "os/os_proc.h"
-
-static void on_notice(void *ctx, unsigned line, const char *key, const char *why)
-{
-    (void)ctx;
-    LOG(CONFIG_NOTICE, NULL, KV_U("line", line), KV_S("key", key), KV_S("why", why));
-}
 
 static void tell(struct ctl_super *s, const char *verdict)
 {
@@ -55,7 +50,7 @@ static int load(struct ctl_super *s, struct bytes *text, struct cfg **ret, struc
     int rc = ctl_read_file(text, s->file, e);
 
     if (rc != 0 ||
-        (rc = ctl_validate(s->file, sv_from(text->p, text->n), on_notice, NULL, e)) != 0) {
+        (rc = ctl_validate(s->file, sv_from(text->p, text->n), cfg_log_notice, NULL, e)) != 0) {
         return rc;
     }
     return cfg_load_text(ret, s->file, sv_from(text->p, text->n), CFG_FOR_CTL, NULL, NULL, e);
@@ -97,7 +92,7 @@ void ctl_super_reload(struct ctl_super *s)
         tell(s, e.text);
         return;
     }
-    LOG(CONFIG_LOADED, NULL, KV_S("file", s->file), KV_U("generation", now->generation));
+    cfg_taken(now);
     take(s, now);
     tell(s, "ok");
 }

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "config/cfg_log.h"
 #include "config/cfg_text.h"
 #include "ctl.h"
 #include "ctl_listen.h"
@@ -16,12 +17,6 @@
 
 /* Static: after a forced end, handles inside it still belong to the loop. */
 static struct ctl_super super;
-
-static void on_notice(void *ctx, unsigned line, const char *key, const char *why)
-{
-    (void)ctx;
-    LOG(CONFIG_NOTICE, NULL, KV_U("line", line), KV_S("key", key), KV_S("why", why));
-}
 
 /* The daemons' sockets: whoever holds the lock owns them, and none of its children lives now. */
 static void sockets_remove(const char *run_dir)
@@ -135,7 +130,8 @@ static int load(struct bytes *text, struct cfg **ret, const char *file, struct e
 {
     int rc = ctl_read_file(text, file, e);
 
-    if (rc != 0 || (rc = ctl_validate(file, sv_from(text->p, text->n), on_notice, NULL, e)) != 0) {
+    if (rc != 0 ||
+        (rc = ctl_validate(file, sv_from(text->p, text->n), cfg_log_notice, NULL, e)) != 0) {
         return rc;
     }
     return cfg_load_text(ret, file, sv_from(text->p, text->n), CFG_FOR_CTL, NULL, NULL, e);
@@ -162,6 +158,7 @@ int ctl_cmd_up(const struct ctl_opts *o)
 
     (void)log_level_parse(sv_of(s->cfg->log_level), &level);
     log_set_level(level);
+    cfg_taken(s->cfg);
     (void)snprintf(run_dir, sizeof(run_dir), "%s", s->cfg->run_dir);
     (void)snprintf(s->config_path, sizeof(s->config_path), "%s/" CTL_CONFIG_COPY, run_dir);
     if ((rc = os_file_replace(run_dir, CTL_CONFIG_COPY, text.p != NULL ? text.p : "", text.n,

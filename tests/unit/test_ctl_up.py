@@ -2,6 +2,7 @@
 """The `cofferdam` command alone: the real binary, fake daemons beside it. Usage: test_ctl_up.py PATH_OF_COFFERDAM"""
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -125,6 +126,7 @@ class Up(Base):
             s = self.notes(name, "start")[0]
             self.assertEqual({k for k in s["env"] if k.startswith("CTL_T")}, want, name)
             self.assertNotIn("STRAY", s["env"])
+            self.assertEqual(s["env"]["COFFERDAM_SUPERVISED"], "1")
             self.assertEqual(s["argv"][1:], ["--config", self.dir + "/run/config.yaml", "--name", name])
             self.assertNotIn("sk-model", " ".join(s["argv"]))
             self.assertEqual("LISTEN_FDS" in s["env"], name == "frontend-0")
@@ -261,7 +263,8 @@ class Up(Base):
         self.assertEqual(self.ctl("reload", "--config", self.config).returncode, 0)
         wait_until("surplus stopped", lambda: self.notes("worker-1", "term") and self.notes("worker-2", "term"))
         self.assertEqual(self.notes("worker-0", "term"), [])
-        self.stop(p)
+        err = self.stop(p)
+        self.assertEqual(re.findall(r"generation=(\d+)", err), ["1", "2", "3"])
         r = self.ctl("reload", "--config", self.config)
         self.assertEqual(r.returncode, 1)
         self.assertIn("nothing runs in", r.stderr)
