@@ -619,11 +619,6 @@ bool fe_http_is_idle(const struct fe_http *h)
     return h->phase == PHASE_HEAD && (h->raw.n == 0 || h->has_ll_end);
 }
 
-bool fe_http_is_in_head(const struct fe_http *h)
-{
-    return h->phase == PHASE_HEAD;
-}
-
 unsigned fe_http_find(const struct fe_http_head *head, const char *name, struct str_view *ret)
 {
     struct str_view want = sv_of(name);

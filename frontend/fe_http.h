@@ -65,7 +65,6 @@ void fe_http_limit_body(struct fe_http *h, uint64_t max);
 const struct err *fe_http_error(const struct fe_http *h);
 /* No byte of a request is waiting for the rest of it. */
 bool fe_http_is_idle(const struct fe_http *h);
-bool fe_http_is_in_head(const struct fe_http *h);
 
 /* The only field of that name; 0 = none, 1 = found, 2 = more than one. */
 unsigned fe_http_find(const struct fe_http_head *head, const char *name, struct str_view *ret);

@@ -171,11 +171,6 @@ unsigned sb_cache_count(const struct sb_cache *c, const struct tenant_id *tenant
     return t != NULL ? t->counted : 0;
 }
 
-size_t sb_cache_total(const struct sb_cache *c)
-{
-    return map_count(c->by_key);
-}
-
 struct sb_cache_entry *sb_cache_lru_idle(const struct sb_cache *c, const struct tenant_id *tenant)
 {
     struct sb_cache_tenant *t = tenant_find(c, tenant);

@@ -51,7 +51,6 @@ void sb_cache_touch(struct sb_cache *c, struct sb_cache_entry *e, uint64_t now_m
 
 unsigned sb_cache_count(const struct sb_cache *c,
                         const struct tenant_id *tenant); /* counted entries */
-size_t sb_cache_total(const struct sb_cache *c);
 /* The tenant's least recently used counted entry that is not pinned; NULL when all are in use. */
 struct sb_cache_entry *sb_cache_lru_idle(const struct sb_cache *c, const struct tenant_id *tenant);
 /* The next entry not pinned whose last access is at least ttl_ms ago, or NULL. Pinned ones get a

@@ -224,11 +224,6 @@ void wk_return_tick(struct wk_return *r, uint64_t now_ms)
     }
 }
 
-unsigned wk_return_count(const struct wk_return *r)
-{
-    return (unsigned)r->list.count;
-}
-
 void wk_return_close(struct wk_return *r, void (*on_closed)(void *ctx), void *ctx)
 {
     r->on_closed = on_closed;

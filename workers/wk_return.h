@@ -44,7 +44,6 @@ int wk_return_send(struct wk_conn *c, struct str_view frame0, struct buf *payloa
 void wk_return_wait(struct wk_conn *c, struct wk_waiter *w, void (*fn)(struct wk_waiter *w));
 void wk_return_unwait(struct wk_waiter *w);
 void wk_return_tick(struct wk_return *r, uint64_t now_ms); /* closes idle ones */
-unsigned wk_return_count(const struct wk_return *r);
 void wk_return_close(struct wk_return *r, void (*on_closed)(void *ctx), void *ctx);
 
 #endif

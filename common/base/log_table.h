@@ -19,7 +19,6 @@
     X(PEER_GONE,        WARN,  "a peer is gone or was declared dead; why, in_flight") \
     X(PEER_BAD,         WARN,  "a peer broke the protocol and was dropped; error") \
     X(STATE,            DEBUG, "a state machine moved; object, from, to, why") \
-    X(REQUEST_START,    DEBUG, "a client request was accepted") \
     X(REQUEST_DONE,     INFO,  "a client request ended; method, route, status, bytes, ms, key name") \
     X(PROBE_DONE,       DEBUG, "a health route was asked; method, status, us") \
     X(REQUEST_ERROR,    WARN,  "a client request failed; error") \

@@ -42,7 +42,6 @@
     X(SB_RUNS,               COUNTER,   "cofferdam_sandboxd_runs_total",             "provider,outcome", "code runs") \
     X(SB_RUN_SECONDS,        HISTOGRAM, "cofferdam_sandboxd_run_seconds",            "provider",      "duration of code runs") \
     X(SB_CREATE_SECONDS,     HISTOGRAM, "cofferdam_sandboxd_create_seconds",         "provider",      "duration of sandbox creations") \
-    X(SB_PENDING_DELETES,    GAUGE,     "cofferdam_sandboxd_pending_deletes",        "",              "deletes not yet confirmed by their provider") \
     X(PROC_LOOP_LAG,         GAUGE,     "cofferdam_process_loop_lag_seconds",        "",              "largest delay of the event loop in the last second") \
     X(PROC_RSS,              GAUGE,     "cofferdam_process_resident_bytes",          "",              "resident memory") \
     X(PROC_UPTIME,           GAUGE,     "cofferdam_process_uptime_seconds",          "",              "time since the process started") \

@@ -18,11 +18,6 @@ void ic_output_reset(struct ic_output *o)
     bytes_init(&o->text, IC_OUTPUT_MAX + 4096);
 }
 
-bool ic_output_is_empty(const struct ic_output *o)
-{
-    return o->count == 0;
-}
-
 /* Makes room for a piece and returns it, or NULL. */
 static struct ic_piece *piece_new(struct ic_output *o, enum ic_piece_kind kind)
 {

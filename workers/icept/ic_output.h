@@ -49,7 +49,6 @@ struct ic_output {
 
 void ic_output_fini(struct ic_output *o); /* accepts zeroed */
 void ic_output_reset(struct ic_output *o);
-bool ic_output_is_empty(const struct ic_output *o);
 
 /* Events of a run in order. Payloads are a sandbox's: anything malformed is taken as text or
  * dropped. */
