@@ -19,18 +19,18 @@
     X(PEER_GONE,        WARN,  "a peer is gone or was declared dead; why, in_flight") \
     X(PEER_BAD,         WARN,  "a peer broke the protocol and was dropped; error") \
     X(STATE,            DEBUG, "a state machine moved; object, from, to, why") \
-    X(REQUEST_DONE,     INFO,  "a client request ended; method, route, status, bytes, ms, key name") \
+    X(REQUEST_DONE,     INFO,  "a client request ended; method, route, status, bytes, us, key, client_id") \
     X(PROBE_DONE,       DEBUG, "a health route was asked; method, status, us") \
     X(REQUEST_ERROR,    WARN,  "a client request failed; error") \
     X(JOB_RETRY,        WARN,  "a job is tried again; why, attempt") \
     X(JOB_LOST,         WARN,  "the worker of a job was lost; what happens next") \
     X(UPSTREAM_RETRY,   WARN,  "a model call is tried again; status or error, delay") \
     X(UPSTREAM_ERROR,   WARN,  "a model call failed for good") \
-    X(SANDBOX_CREATE,   INFO,  "a sandbox was created; provider, id, ms") \
+    X(SANDBOX_CREATE,   INFO,  "a sandbox was created; id, provider, us") \
     X(SANDBOX_GONE,     INFO,  "a sandbox ended; provider, id, why") \
     X(SANDBOX_LOST,     WARN,  "a sandbox was found dead; id, why") \
     X(SANDBOX_NOTICE,   WARN,  "something optional is missing in sandboxes of this host; what") \
-    X(RUN_DONE,         INFO,  "code ran in a sandbox; id, ms, outcome") \
+    X(RUN_DONE,         INFO,  "code ran in a sandbox; id, end, us, out_bytes") \
     X(CHILD_START,      INFO,  "the supervisor started a child; name, pid") \
     X(CHILD_EXIT,       WARN,  "a child ended; name, pid, status, what happens next") \
     X(CHECK_FAILED,     ERROR, "a soft check failed; condition, place") \
