@@ -1,6 +1,6 @@
 /* wk_lex.h - the lexical half of wk_scan: a cursor over JSON bytes that checks what it steps over.
- * Values are skipped iteratively with a bit per level, so depth costs no stack. Pure; for wk_scan.c
- * only. */
+ * Values are skipped iteratively with a bit per level, so depth costs no stack. Pure; for
+ * wk_scan.c and wk_sandbox_json.c. */
 #ifndef CFD_WORKERS_WK_LEX_H
 #define CFD_WORKERS_WK_LEX_H
 

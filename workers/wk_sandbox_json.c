@@ -2,6 +2,7 @@
 #include <jansson.h>
 
 #include "base/mem.h"
+#include "wk_lex.h"
 #include "wk_sandbox.h"
 
 #define BODY_FLAGS     (JSON_REJECT_DUPLICATES)
@@ -48,10 +49,6 @@ static int copy_string(const json_t *root, const char *key, size_t max, char **r
 
     if (rc != 0 || v == NULL) {
         return rc;
-    }
-    if (strlen(json_string_value(v)) != json_string_length(v)) {
-        return err_set_param(e, ERR_INVALID, key, "Invalid '%s': it must not hold a NUL character.",
-                             key);
     }
     *ret = mem_strdup(json_string_value(v));
     return *ret != NULL ? 0 : err_set(e, ERR_NOMEM, NULL);
@@ -131,6 +128,45 @@ static int parse_root(struct wk_sandbox_req *r, const json_t *root, bool with_co
     return get_bool(root, "stream", &r->is_stream, e);
 }
 
+/* The words of every other route for what is no JSON. */
+static int check_syntax(struct str_view body, struct err *e)
+{
+    struct wk_lex lex = {.p = body.p, .n = body.n, .e = e};
+    int rc;
+
+    wk_lex_space(&lex);
+    if ((rc = wk_lex_value(&lex, 0)) != 0) {
+        return rc;
+    }
+    wk_lex_space(&lex);
+    return lex.i == lex.n ? 0 : wk_lex_bad(&lex, "unexpected data after the object");
+}
+
+/* What is JSON, yet not taken here. */
+static int complain(const json_error_t *je, struct err *e)
+{
+    static const struct {
+        enum json_error_code code;
+        const char *why;
+    } rows[] = {
+        {json_error_null_character, "a string must not hold the character \\u0000"},
+        {json_error_null_byte_in_key, "a key must not hold the character \\u0000"},
+        {json_error_duplicate_key, "a key is given twice"},
+        {json_error_numeric_overflow, "a number is out of range"},
+    };
+    const char *why = "invalid \\u escape"; /* half a surrogate pair */
+
+    if (json_error_code(je) == json_error_out_of_memory) {
+        return err_set(e, ERR_NOMEM, NULL);
+    }
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        why = rows[i].code == json_error_code(je) ? rows[i].why : why;
+    }
+    return err_set(e, ERR_INVALID_JSON,
+                   "We could not parse the JSON body of your request: %s at byte %d.", why,
+                   je->position);
+}
+
 int wk_sandbox_req_parse(struct wk_sandbox_req *ret, struct str_view body, bool with_code,
                          struct err *e)
 {
@@ -139,11 +175,12 @@ int wk_sandbox_req_parse(struct wk_sandbox_req *ret, struct str_view body, bool 
     int rc;
 
     memset(ret, 0, sizeof(*ret));
+    if (body.n > 0 && (rc = check_syntax(body, e)) != 0) {
+        return rc;
+    }
     root = body.n > 0 ? json_loadb(body.p, body.n, BODY_FLAGS, &je) : json_object();
     if (root == NULL) {
-        return err_set(e, ERR_INVALID_JSON,
-                       "We could not parse the JSON body of your request: %s at byte %d.",
-                       body.n > 0 ? je.text : "out of memory", body.n > 0 ? je.position : 0);
+        return body.n > 0 ? complain(&je, e) : err_set(e, ERR_NOMEM, NULL);
     }
     rc = parse_root(ret, root, with_code, e);
     json_decref(root);
