@@ -79,7 +79,7 @@ static void put_error(json_t *error)
 }
 
 /* The answer of the gateway: 0, or 1 when the code raised or the request failed. */
-static int show(int status, const struct bytes *answer)
+static int show(int status, const struct bytes *answer, bool has_key)
 {
     json_error_t je;
     json_t *doc = json_loadb(answer->p != NULL ? answer->p : "", answer->n, 0, &je);
@@ -91,9 +91,12 @@ static int show(int status, const struct bytes *answer)
     if (status < 200 || status > 299 || !json_is_object(doc)) {
         const char *text = json_string_value(json_object_get(error, "message"));
 
-        (void)fprintf(stderr, "cofferdam: the gateway answered %d: %s\n", status,
+        (void)fprintf(stderr, "cofferdam: the gateway answered %d: %s%s\n", status,
                       text != NULL ? text
-                                   : "not a JSON object; is this address a cofferdam gateway?");
+                                   : "not a JSON object; is this address a cofferdam gateway?",
+                      status == 401 && !has_key
+                          ? " `cofferdam run` sends the key in COFFERDAM_API_KEY; set it."
+                          : "");
         json_decref(doc);
         return 1;
     }
@@ -172,7 +175,7 @@ int ctl_cmd_run(const struct ctl_opts *o)
         (void)fprintf(stderr, "cofferdam: %s: %s; is the gateway running?\n", url, e.text);
         goto out;
     }
-    rc = show(status, &answer);
+    rc = show(status, &answer, req.key != NULL);
 out:
     bytes_fini(&code);
     bytes_fini(&body);

@@ -86,7 +86,7 @@ def answer(c):
     elif path == "/status":
         out = {"version": "x", "broker": {"queued": 0}, "processes": [{"name": "worker-0", "role": "worker", "in_flight": 2}],
                "sandboxds": []}
-    elif headers.get("authorization") not in (None, "Bearer good"):
+    elif headers.get("authorization") not in (["Bearer good"] if has("needs-key") else [None, "Bearer good"]):
         status, out = 401, {"error": {"message": "incorrect API key provided"}}
     else:
         code = json.loads(body)["code"]
