@@ -281,11 +281,11 @@ held("net_interfaces", "print('held' if [n for _, n in socket.if_nameindex()] in
 
 # ---- the control stream ---------------------------------------------------------------------------
 
-def descriptors_settle(w, before):
+def descriptors_settle(w):
     """Pools being refilled take some for a moment."""
     deadline = time.monotonic() + 10
-    while w.host.descriptors() > before + 4:
-        assert time.monotonic() < deadline, ("descriptors", before, w.host.descriptors())
+    while w.host.descriptors() > w.descriptors_full + 4:
+        assert time.monotonic() < deadline, ("descriptors", w.descriptors_full, w.host.descriptors())
         time.sleep(.02)
 
 
@@ -294,11 +294,11 @@ FRAME = "def frame(kind, body=b'', n=None, v=1, z=0): return struct.pack('<BBHI'
 
 def forged(name, code, how="lost", text=""):
     def run(w):
-        z, fds = w.host.zygote(), w.host.descriptors()
+        z = w.host.zygote()
         r = w.attack(FRAME + code + "\ntime.sleep(1)")
         assert r.how == how and text in r.text, (r.how, r.text, r.all[:300])
         assert w.host.zygote() == z, "the zygote ended"
-        descriptors_settle(w, fds)
+        descriptors_settle(w)
     PROBES.append((name, run))
 
 
@@ -348,11 +348,10 @@ def frame_flood(w):
 @probe
 def stream_descriptors(w):
     """Descriptors sent up the stream are not taken."""
-    fds = w.host.descriptors()
     w.attack("import array\ns = socket.socket(fileno=os.dup(3))\nfor _ in range(100):\n"
              "    try: s.sendmsg([struct.pack('<BBHI', 4, 1, 0, 0)], [(1, 1, array.array('i', [0] * 100))], 0x40)\n"
              "    except OSError: break")
-    descriptors_settle(w, fds)
+    descriptors_settle(w)
 
 
 def rss(pid):

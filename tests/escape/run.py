@@ -50,6 +50,11 @@ class World:
         self.host = Host(program, config, user, {"COFFERDAM_PROBE": self.token.decode()})
         self.victim = self.host.create()
         self.victim.run("kept = 7")
+        deadline = time.monotonic() + 60
+        while len(self.host.sandboxes()) < 5 and time.monotonic() < deadline:  # the pools and the victim
+            time.sleep(.02)
+        time.sleep(.1)
+        self.descriptors_full = self.host.descriptors()
         self.attacker = None
         self.peak_bytes = 0
         self.is_attacking = False
