@@ -173,6 +173,10 @@ static int load_tool(struct cfg_load *l, const struct cfg_node *entry)
     if (t->name == NULL || t->provider == NULL) {
         return cfg_nomem(l);
     }
+    if (strcmp(t->provider, "local") != 0) {
+        cfg_note(l, entry,
+                 "this version runs code in local sandboxes only: for this tool it answers 503");
+    }
     return load_params(l, params, t);
 }
 
