@@ -1,28 +1,12 @@
-"""What a client can do wrong: every row of the HTTP table over raw sockets, and every malformed body, each with the
-status and error object expected; after each the gateway still serves."""
+"""Every malformed body, with the status and error object expected; afterwards the gateway still serves."""
 import json
 import os
 import sys
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "..", "support")]
-import http1_cases  # noqa: E402
-from gateway import Gateway, KEY  # noqa: E402
-
-
-class Http1(unittest.TestCase):
-    def test_every_row(self):
-        extra = ("  limits: {head_timeout_ms: 1500, body_timeout_ms: 1500, idle_timeout_ms: 2500, body_bytes: 1048576}\n")
-        with Gateway(extra=extra) as gw:
-            def in_flight():
-                return sum(p["in_flight"] for p in gw.status_document()["processes"] if p["role"] == "worker")
-            results = http1_cases.run("127.0.0.1", gw.port, KEY, gw.model.count, model="scripted",
-                                      upstream_log=gw.model.log, in_flight=in_flight)
-            bad = ["%s: %s" % (name, detail) for name, ok, detail in results if not ok]
-            print("%d rows" % len(results))
-            self.assertGreater(len(results), 60)
-            self.assertEqual(bad, [], "\n".join(bad))
+sys.path.insert(0, os.path.join(HERE, "..", "support"))
+from gateway import Gateway  # noqa: E402
 
 
 class Bodies(unittest.TestCase):
