@@ -34,7 +34,7 @@
     X("queue.per_key",                  num,  queue_per_key_max,      1000,             1, 1000000,      "jobs waiting per API key") \
     X("queue.wait_s",                   num,  queue_wait_s,           60,               1, 3600,         "longest wait for a worker") \
     X("worker.jobs",                    num,  worker_jobs_max,        512,              1, 65535,        "jobs at once per worker") \
-    X("worker.connections",             num,  worker_connections_max, 256,              1, 65535,        "kept connections per worker to the providers") \
+    X("worker.connections",             num,  worker_connections_max, 512,              1, 65535,        "connections per worker to the providers, in use and kept; fewer than worker.jobs makes long streams wait") \
     X("upstream.connect_timeout_ms",    num,  up_connect_ms,          10000,            10, 600000,      "") \
     X("upstream.first_byte_timeout_ms", num,  up_first_byte_ms,       600000,           10, 3600000,     "") \
     X("upstream.idle_timeout_ms",       num,  up_idle_ms,             300000,           10, 3600000,     "") \
